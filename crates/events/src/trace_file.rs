@@ -1,0 +1,139 @@
+//! The trace file: what one process leaves behind in one run.
+//!
+//! A header page, then chunks at multiples of [`PAGE`], each with a [`CHUNK_HEADER`]. Threads store
+//! into *slots* of live blocks, which are shared mappings of this very file; a full slot is copied out
+//! as a log chunk and starts again. A slot and a log chunk have the same bytes, so one parser reads
+//! both, and what is in a slot when the process dies is read like the rest. A log chunk and a slot
+//! with the same thread and sequence number are the same data (the process died between copying and
+//! clearing): the reader takes one.
+//!
+//! ```text
+//! header page
+//! 0   magic "SLVTRACE"      8   version u32          12  header length u32 (4096)
+//! 16  pid u32               20  parent pid u32       24  next free file offset u64
+//! 32  first counter u64     40  same instant, monotonic ns u64
+//! 48  latest counter u64    56  same instant, monotonic ns u64
+//! 64  start, wall clock ns u64
+//! 72  flags u32             76  observe u8           80  threads u32      84  tick shift u32
+//! 128 counters, 64 of u64
+//! chunk header, 64 bytes
+//! 0   magic "SLVC" u32      4   kind u16             6   version u16      8   length u64 (whole chunk)
+//! 16  thread or module u32  20  sequence or count u32
+//! log, live slot: 24 pending slot number + 1 u32 | 28 flags u32 | 32 pending object u64 | 40 pending code address u64
+//!                 48 lost events u64; words from 64 on
+//! live block: slots of SLOT bytes from PAGE on; 20 = how many
+//! sites:  entries of 16 bytes from 64 on: id u32 | offset u32 | hook u8 | 7 zero
+//! survey: 24 = first id u32; a u64 per id from 64 on
+//! module: 24 load base u64 | 32 end u64 | 40 build-id length u32 | 44 path length u32 | 48 zero
+//!         from 64 on: build-id, then path
+//! ```
+
+/// First bytes.
+pub const MAGIC: [u8; 8] = *b"SLVTRACE";
+/// Format version.
+///
+/// 1: first.
+pub const VERSION: u32 = 1;
+/// Granularity of chunks.
+pub const PAGE: usize = 4096;
+/// Bytes of the file header.
+pub const HEADER: usize = PAGE;
+/// Bytes of a slot, and most bytes of a log chunk.
+pub const SLOT: usize = 32 * 1024;
+/// Slots of a live block.
+pub const SLOTS_PER_BLOCK: usize = 16;
+/// Bytes of a live block.
+pub const LIVE_BLOCK: usize = PAGE + SLOT * SLOTS_PER_BLOCK;
+/// First bytes of a chunk.
+pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"SLVC");
+/// Bytes of a chunk header.
+pub const CHUNK_HEADER: usize = 64;
+/// The thread field of a slot that no thread has.
+pub const NO_THREAD: u32 = u32::MAX;
+/// Names of trace files begin so; pid and a number follow.
+pub const FILE_PREFIX: &str = "trace.";
+
+/// Header field offsets.
+pub mod at {
+    #![expect(missing_docs, reason = "the layout above says what they are")]
+    pub const VERSION: usize = 8;
+    pub const HEADER_LEN: usize = 12;
+    pub const PID: usize = 16;
+    pub const PPID: usize = 20;
+    pub const NEXT: usize = 24;
+    pub const START_TSC: usize = 32;
+    pub const START_NS: usize = 40;
+    pub const LAST_TSC: usize = 48;
+    pub const LAST_NS: usize = 56;
+    pub const WALL_NS: usize = 64;
+    pub const FLAGS: usize = 72;
+    pub const OBSERVE: usize = 76;
+    pub const THREADS: usize = 80;
+    pub const TICK_SHIFT: usize = 84;
+    pub const COUNTERS: usize = 128;
+
+    pub const CHUNK_KIND: usize = 4;
+    pub const CHUNK_VERSION: usize = 6;
+    pub const CHUNK_LEN: usize = 8;
+    pub const CHUNK_OWNER: usize = 16;
+    pub const CHUNK_SEQ: usize = 20;
+    pub const PENDING_SLOT: usize = 24;
+    pub const SLOT_FLAGS: usize = 28;
+    pub const PENDING_OBJECT: usize = 32;
+    pub const PENDING_PC: usize = 40;
+    pub const LOST: usize = 48;
+    pub const SURVEY_FIRST: usize = 24;
+    pub const MODULE_BASE: usize = 24;
+    pub const MODULE_END: usize = 32;
+    pub const MODULE_BUILD_ID_LEN: usize = 40;
+    pub const MODULE_PATH_LEN: usize = 44;
+}
+
+/// The process reached its end by `exit`, `_exit` or return from `main`.
+pub const FLAG_CLEAN_EXIT: u32 = 1;
+/// The process sealed itself; later events may be missing.
+pub const FLAG_SEALED: u32 = 2;
+/// Writing stopped early (limit or disk).
+pub const FLAG_CUT: u32 = 4;
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
+pub enum ChunkKind {
+    /// A block of live slots.
+    Live = 1,
+    /// Words of one thread.
+    Log = 2,
+    /// Armed sites of one module.
+    Sites = 3,
+    /// What the survey saw.
+    Survey = 4,
+    /// A loaded image.
+    Module = 5,
+}
+
+impl ChunkKind {
+    /// From its number.
+    pub const fn from_u16(kind: u16) -> Option<ChunkKind> {
+        Some(match kind {
+            1 => ChunkKind::Live,
+            2 => ChunkKind::Log,
+            3 => ChunkKind::Sites,
+            4 => ChunkKind::Survey,
+            5 => ChunkKind::Module,
+            _ => return None,
+        })
+    }
+}
+
+/// A survey word: hits in the low half, these flags above.
+pub mod survey {
+    /// The site touched a location that at least two threads used, one of them writing.
+    pub const SHARED: u64 = 1 << 32;
+    /// The function hook was on the stack when something worth recording happened.
+    pub const ON_STACK: u64 = 1 << 33;
+    /// The site was executed.
+    pub const SEEN: u64 = 1 << 34;
+    /// The low half: how often, saturating.
+    pub const HITS: u64 = u32::MAX as u64;
+}

@@ -1,0 +1,96 @@
+//! What differs between processors: the counter, the thread pointer, and single-instruction
+//! reservation. x86-64 here; another architecture adds its own file with the same surface.
+
+use core::arch::{asm, global_asm};
+
+// One word of initial-exec thread-local storage: the address of the thread's state. Declared in
+// assembly because `thread_local!` needs std and `#[thread_local]` is not stable.
+global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".p2align 3",
+    ".globl selvedge_rt_tls",
+    ".hidden selvedge_rt_tls",
+    ".type selvedge_rt_tls,@object",
+    ".size selvedge_rt_tls,8",
+    "selvedge_rt_tls: .zero 8",
+    ".text",
+);
+
+/// The thread-local word.
+#[inline(always)]
+pub fn tls_get() -> usize {
+    let value: usize;
+    // SAFETY: I1: the symbol is defined above in this very object, and every thread has it.
+    unsafe {
+        asm!("mov {}, qword ptr fs:[selvedge_rt_tls@tpoff]", out(reg) value, options(nostack, preserves_flags, readonly));
+    }
+    value
+}
+
+/// Sets the thread-local word.
+#[inline(always)]
+pub fn tls_set(value: usize) {
+    // SAFETY: I1, as in `tls_get`.
+    unsafe {
+        asm!("mov qword ptr fs:[selvedge_rt_tls@tpoff], {}", in(reg) value, options(nostack, preserves_flags));
+    }
+}
+
+/// The time-stamp counter: constant rate and common to all cores on every processor of the last
+/// decade that Linux marks `constant_tsc nonstop_tsc`.
+#[inline(always)]
+pub fn counter() -> u64 {
+    // SAFETY: reading the counter has no effect on memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Adds to a word that only this thread and its own signal handlers touch, and returns what was
+/// there before: one instruction, so no signal can come between.
+///
+/// # Safety
+/// `word` must be valid and aligned, and no other thread may access it.
+#[inline(always)]
+pub unsafe fn add_local(word: *mut u64, add: u64) -> u64 {
+    let mut value = add;
+    // SAFETY: the caller's promise; `xadd` without `lock` is atomic towards the own thread.
+    unsafe {
+        asm!("xadd qword ptr [{}], {}", in(reg) word, inout(reg) value, options(nostack));
+    }
+    value
+}
+
+/// The stack pointer.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let value: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// Performs a 16-byte compare-exchange; returns the old value and whether it was exchanged.
+///
+/// # Safety
+/// `addr` must be valid and 16-byte aligned (the guest's own atomic object).
+#[inline(always)]
+pub unsafe fn cas128(addr: *mut u128, expected: u128, new: u128) -> (u128, bool) {
+    let (mut lo, mut hi) = (expected as u64, (expected >> 64) as u64);
+    let ok: u8;
+    // SAFETY: the caller's promise. rbx is reserved by the compiler, so it is swapped by hand.
+    unsafe {
+        asm!(
+            "xchg rbx, {new_lo}",
+            "lock cmpxchg16b xmmword ptr [{addr}]",
+            "sete {ok}",
+            "mov rbx, {new_lo}",
+            addr = in(reg) addr,
+            new_lo = inout(reg) new as u64 => _,
+            ok = out(reg_byte) ok,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") lo,
+            inout("rdx") hi,
+            options(nostack),
+        );
+    }
+    (u128::from(hi) << 64 | u128::from(lo), ok != 0)
+}

@@ -1,0 +1,130 @@
+//! Plain accesses, ranges and blocks.
+//!
+//! The default entries do nothing: they are what an unpatched call reaches.
+
+use core::arch::global_asm;
+
+use selvedge_events::event::EventKind;
+use selvedge_events::for_each_access_hook;
+use selvedge_events::hooks::Rw;
+use selvedge_events::pack::{self, PAYLOAD_FLAG};
+
+use crate::{arch, shadow, stream};
+
+macro_rules! default_entries {
+    ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
+        default_entries!(@ $($name)* __tsan_vptr_update __tsan_read_range __tsan_write_range __tsan_func_entry
+            __tsan_func_exit __sanitizer_cov_trace_pc __sanitizer_cov_trace_pc_indir);
+    };
+    (@ $($name:ident)*) => {
+        global_asm!(
+            ".text",
+            ".p2align 4",
+            $(
+                concat!(".globl ", stringify!($name)),
+                concat!(".type ", stringify!($name), ",@function"),
+                concat!(stringify!($name), ":"),
+                "endbr64",
+                "ret",
+                concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
+            )*
+        );
+    };
+}
+for_each_access_hook!(default_entries);
+
+/// An access under record.
+pub extern "C" fn record(addr: u64, site: u32) {
+    stream::short_access(addr, site);
+}
+
+/// An access under record, of a site without a short id.
+pub extern "C" fn record_wide(addr: u64, site: u32) {
+    stream::wide_access(addr, site);
+}
+
+/// `__tsan_vptr_update(vptr, new value)` under record: storing the same pointer again is no write.
+pub extern "C" fn record_vptr_update(addr: u64, new: u64, site: u32) {
+    if unchanged(addr, new) {
+        return;
+    }
+    if site < 1 << pack::SHORT_SITE_BITS {
+        stream::short_access(addr, site);
+    } else {
+        stream::wide_access(addr, site);
+    }
+}
+
+fn unchanged(addr: u64, new: u64) -> bool {
+    // SAFETY: I9: the guest is about to store a pointer there itself.
+    unsafe { (addr as *const u64).read_volatile() == new }
+}
+
+/// `__tsan_read_range` under record.
+pub extern "C" fn record_range_read(addr: u64, size: u64, site: u32) {
+    range(addr, size, false, site);
+}
+
+/// `__tsan_write_range` under record.
+pub extern "C" fn record_range_write(addr: u64, size: u64, site: u32) {
+    range(addr, size, true, site);
+}
+
+/// A range of bytes, whatever is observed.
+pub fn range(addr: u64, size: u64, write: bool, site: u32) {
+    if size == 0 {
+        return;
+    }
+    if crate::sink::observe() == selvedge_events::plan::Observe::Survey {
+        return shadow::range(addr, size, write, site);
+    }
+    let flag = if write { PAYLOAD_FLAG } else { 0 };
+    stream::emit_at_site(EventKind::Range, site, flag, [pack::object(addr, 0), size, 0], arch::counter());
+}
+
+/// A basic block under record.
+pub extern "C" fn record_block(site: u32) {
+    stream::emit_at_site(EventKind::Block, site, 0, [0; 3], arch::counter());
+}
+
+extern "C" fn survey<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
+    shadow::access(addr, SIZE, WRITE, site);
+}
+
+extern "C" fn survey_vptr_update(addr: u64, new: u64, site: u32) {
+    if !unchanged(addr, new) {
+        shadow::access(addr, 8, true, site);
+    }
+}
+
+/// `__tsan_read_range` under survey.
+pub extern "C" fn survey_range_read(addr: u64, size: u64, site: u32) {
+    shadow::range(addr, size, false, site);
+}
+
+/// `__tsan_write_range` under survey.
+pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
+    shadow::range(addr, size, true, site);
+}
+
+/// The survey's entry for an access.
+pub fn survey_target(rw: Rw, size: u8, args: u8) -> Option<usize> {
+    if args == 2 {
+        return Some(survey_vptr_update as *const () as usize);
+    }
+    Some(match (rw, size) {
+        (Rw::Read, 1..=8) if size.is_power_of_two() => match size {
+            1 => survey::<1, false> as *const () as usize,
+            2 => survey::<2, false> as *const () as usize,
+            4 => survey::<4, false> as *const () as usize,
+            _ => survey::<8, false> as *const () as usize,
+        },
+        (Rw::Read, 16) => survey::<16, false> as *const () as usize,
+        (_, 1) => survey::<1, true> as *const () as usize,
+        (_, 2) => survey::<2, true> as *const () as usize,
+        (_, 4) => survey::<4, true> as *const () as usize,
+        (_, 8) => survey::<8, true> as *const () as usize,
+        (_, 16) => survey::<16, true> as *const () as usize,
+        _ => return None,
+    })
+}

@@ -1,0 +1,58 @@
+//! The surface that instrumented code calls: default entries (what a site does when nobody armed it)
+//! and the entries of the observers, which the patcher wires to armed sites.
+
+pub mod access;
+pub mod annotation;
+pub mod atomic;
+pub mod copy;
+#[cfg(not(feature = "stub"))]
+pub mod fiber;
+pub mod function;
+
+use selvedge_events::hooks::{Hook, HookClass, HookIx, Rw};
+use selvedge_events::pack::SHORT_SITE_BITS;
+use selvedge_events::plan::Observe;
+
+use crate::sink;
+
+/// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
+/// site disarmed.
+pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    match sink::observe() {
+        Observe::Nothing => None,
+        Observe::Survey => survey_target(hook, index, id),
+        Observe::Record => record_target(hook, index, id),
+    }
+}
+
+fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    Some(match hook.class {
+        HookClass::Access { .. } if id < 1 << SHORT_SITE_BITS && hook.args == 1 => access::record as *const () as usize,
+        HookClass::Access { .. } if hook.args == 1 => access::record_wide as *const () as usize,
+        HookClass::Access { .. } => access::record_vptr_update as *const () as usize,
+        HookClass::Range { rw: Rw::Read } => access::record_range_read as *const () as usize,
+        HookClass::Range { .. } => access::record_range_write as *const () as usize,
+        HookClass::Copy | HookClass::Libc => copy::target(index)?,
+        HookClass::Atomic { .. } => atomic::target(index)?,
+        HookClass::Function { entry: true } => function::enter as *const () as usize,
+        HookClass::Function { entry: false } => function::exit as *const () as usize,
+        HookClass::Block => access::record_block as *const () as usize,
+        _ => return None,
+    })
+}
+
+fn survey_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    if u64::from(id) >= crate::shadow::capacity() {
+        return None;
+    }
+    Some(match hook.class {
+        HookClass::Access { rw, size, .. } => access::survey_target(rw, size, hook.args)?,
+        HookClass::Range { rw: Rw::Read } => access::survey_range_read as *const () as usize,
+        HookClass::Range { .. } => access::survey_range_write as *const () as usize,
+        HookClass::Copy | HookClass::Libc => copy::target(index)?,
+        HookClass::Atomic { .. } => atomic::target(index)?,
+        HookClass::Function { entry: true } => function::enter as *const () as usize,
+        HookClass::Function { entry: false } => function::exit as *const () as usize,
+        _ => return None,
+    })
+}

@@ -1,0 +1,43 @@
+//! Forks, and functions that are noted and then jumped to: exec, exit, signals sent, images loaded, and what
+//! forbids us further system calls.
+
+#![expect(non_snake_case, reason = "a C name")]
+
+use selvedge_events::counters::Counter;
+use selvedge_events::event::EventKind;
+use selvedge_events::interpose::Slot;
+use selvedge_events::pack;
+
+use super::{Reg, wrappers};
+use crate::{lifecycle, real, sink, stream};
+
+/// Called by the Note shims before they jump to the real function.
+pub extern "C" fn note(index: u32, pc: Reg, first: Reg) {
+    const PR_SET_SECCOMP: usize = 22;
+    let slot = index as usize;
+    stream::emit(EventKind::Note, pc, [pack::object(first as u64, index as u16), 0, 0]);
+    if slot == Slot::_exit as usize || slot == Slot::_Exit as usize || slot == Slot::quick_exit as usize {
+        sink::clean_exit();
+    } else if slot == Slot::prctl as usize && first == PR_SET_SECCOMP {
+        sink::seal();
+    }
+}
+
+fn forked(slot: Slot, pc: Reg) -> Reg {
+    let result = real::call(slot, 0, 0, 0, 0, 0);
+    match result as i32 {
+        // The fork handler did this already, except for `_Fork`, which runs none.
+        0 => lifecycle::in_child(),
+        -1 => {}
+        child => {
+            sink::count(Counter::Forks, 1);
+            stream::emit(EventKind::Fork, pc, [child as u64, 0, 0]);
+        }
+    }
+    result
+}
+
+wrappers! {
+    fork(; pc) => forked(SLOT, pc);
+    _Fork(; pc) => forked(SLOT, pc);
+}

@@ -1,0 +1,108 @@
+//! Signal handlers: ours stands in front of the guest's, notes, and calls it. What the guest asks back is
+//! always its own.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use selvedge_events::counters::Counter;
+use selvedge_events::event::EventKind;
+
+use super::wrappers;
+use crate::entry::function;
+use crate::thread_state::{self, Frame};
+use crate::{arch, real, sink, stream};
+
+/// `struct sigaction` of glibc on x86-64: handler, mask, flags, restorer.
+const ACTION_WORDS: usize = 19;
+
+/// The guest's handlers, by signal.
+static HANDLERS: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
+
+fn ours() -> usize {
+    on_signal as *const () as usize
+}
+
+/// A handler that is code, not `SIG_DFL`, `SIG_IGN` or an error.
+fn is_code(handler: usize) -> bool {
+    handler > 1 && handler != usize::MAX
+}
+
+/// Runs in front of every handler. The kernel passes all three arguments whatever the handler takes.
+extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
+    let handler = HANDLERS.get(signal as usize).map_or(0, |handler| handler.load(Ordering::Acquire));
+    if !is_code(handler) {
+        return;
+    }
+    // SAFETY: I9: the guest's own handler.
+    let handler: extern "C" fn(i32, usize, usize) = unsafe { core::mem::transmute(handler) };
+    sink::count(Counter::Signals, 1);
+    let depth = thread_state::current().map(|state| {
+        let depth = state.depth;
+        // The word of the interrupted stack pointer in `ucontext_t`.
+        // SAFETY: the kernel's context is valid while the handler runs.
+        let interrupted = unsafe { ((context + 160) as *const usize).read() };
+        if arch::stack_pointer() > interrupted {
+            // On another stack, above: its frames must not pass for callers that are gone.
+            if let Some(frame) = state.frames.get_mut(depth as usize) {
+                *frame = Frame { pc: 0, sp: u64::MAX, site: 0 };
+                state.depth = depth + 1;
+            }
+        }
+        depth
+    });
+    stream::emit(EventKind::HandlerBegin, 0, [signal as u64, 0, 0]);
+    handler(signal, info, context);
+    stream::emit(EventKind::HandlerEnd, 0, [signal as u64, 0, 0]);
+    if let (Some(state), Some(depth)) = (thread_state::current(), depth) {
+        function::restore(state, depth);
+    }
+}
+
+wrappers! {
+    sigaction(signal, act, old; _pc) => {
+        let cell = HANDLERS.get(signal as u32 as usize);
+        let before = cell.map_or(0, |cell| cell.load(Ordering::Relaxed));
+        let mut action;
+        let mut passed = act;
+        if let (Some(cell), true) = (cell, act != 0) {
+            // SAFETY: I9: the guest's `struct sigaction`.
+            action = unsafe { (act as *const [usize; ACTION_WORDS]).read_unaligned() };
+            if is_code(action[0]) {
+                // Before the kernel knows: a signal may come at once.
+                cell.store(action[0], Ordering::Release);
+                action[0] = ours();
+            }
+            passed = action.as_ptr() as usize;
+        }
+        let result = real::call(SLOT, signal, passed, old, 0, 0);
+        if result as u32 != 0 {
+            if let Some(cell) = cell {
+                cell.store(before, Ordering::Release);
+            }
+        } else if old != 0 {
+            // SAFETY: I9: the guest's `struct sigaction`, which the real function filled.
+            let handler = unsafe { (old as *mut usize).read_unaligned() };
+            if handler == ours() {
+                // SAFETY: as above.
+                unsafe { (old as *mut usize).write_unaligned(before) };
+            }
+        }
+        result
+    };
+    signal(signal, handler; _pc) => {
+        let cell = HANDLERS.get(signal as u32 as usize);
+        let before = cell.map_or(0, |cell| cell.load(Ordering::Relaxed));
+        let mut passed = handler;
+        if let (Some(cell), true) = (cell, is_code(handler)) {
+            cell.store(handler, Ordering::Release);
+            passed = ours();
+        }
+        let result = real::call(SLOT, signal, passed, 0, 0, 0);
+        if result == usize::MAX {
+            if let Some(cell) = cell {
+                cell.store(before, Ordering::Release);
+            }
+            return result;
+        }
+        if result == ours() { before } else { result }
+    };
+}

@@ -1,0 +1,192 @@
+//! From before `main` to the end.
+//!
+//! ```text
+//!            no plan, or one that cannot be used
+//!  loaded ───────────────────────────────────────▶ disarmed   (nops, slots = real functions; for good)
+//!     │ plan
+//!     ▼
+//!  observing ──fork──▶ (child) observing a file of its own, or disarmed where there is none
+//!     │ seccomp
+//!     ▼
+//!  sealed     (stores into mapped slots go on; no more system calls)
+//! ```
+
+use core::ffi::c_char;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use selvedge_events::counters::Counter;
+use selvedge_events::event::EventKind;
+use selvedge_events::plan::{self, Observe, Plan};
+use selvedge_events::trace_file::ChunkKind;
+
+use crate::diag::Line;
+use crate::entry::copy;
+use crate::interpose::thread;
+use crate::{modules, patch, real, shadow, sink, stream, sys, thread_state};
+
+/// The plan's bytes, mapped for good; 0 without a plan.
+static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
+static PLAN_LEN: AtomicUsize = AtomicUsize::new(0);
+static NEXT_ID: AtomicU32 = AtomicU32::new(0);
+
+/// Sites that later images may have, beyond those of the executable.
+const SURVEY_SPARE: u64 = 1 << 18;
+
+#[cfg(all(not(test), feature = "object"))]
+mod start {
+    // Before every constructor, with the arguments of `main`.
+    core::arch::global_asm!(
+        ".section .preinit_array,\"aw\",@preinit_array",
+        ".p2align 3",
+        ".quad {begin}",
+        ".section .fini_array,\"aw\",@fini_array",
+        ".p2align 3",
+        ".quad {end}",
+        ".text",
+        begin = sym super::begin,
+        end = sym super::end,
+    );
+}
+
+unsafe extern "C" {
+    fn getauxval(kind: u64) -> u64;
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> i32;
+}
+
+/// The runtime's first code. Nothing of the guest has run yet.
+pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *const c_char) {
+    let plan = plan_path(envp).and_then(load);
+    let observing = plan.as_ref().is_some_and(observe);
+    let plan = plan.filter(|_| observing);
+    copy::find();
+    let missing = real::fill(observing);
+    if observing {
+        sink::count(Counter::MissingReal, missing);
+        thread::prepare();
+        // SAFETY: the handler is a function of ours.
+        unsafe { pthread_atfork(None, None, Some(in_child)) };
+    }
+    patch_new(plan.as_ref());
+    if observing && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX) {
+        thread_state::enter(state);
+        if let Some(state) = thread_state::current() {
+            stream::thread_start(state);
+        }
+    }
+}
+
+/// The process ends by `exit`.
+pub extern "C" fn end() {
+    sink::clean_exit();
+}
+
+/// The value of the plan variable, unless the program runs with privileges of its own.
+fn plan_path(envp: *const *const c_char) -> Option<&'static [u8]> {
+    const AT_SECURE: u64 = 23;
+    // SAFETY: asks libc for a number.
+    if unsafe { getauxval(AT_SECURE) } != 0 || envp.is_null() {
+        return None;
+    }
+    for index in 0..100_000 {
+        // SAFETY: the environment is a zero-terminated array of zero-terminated strings.
+        let entry = unsafe { envp.add(index).read() };
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        let entry = unsafe { core::ffi::CStr::from_ptr(entry) }.to_bytes();
+        if let Some(value) = entry.strip_prefix(plan::ENV.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+            return Some(value).filter(|value| !value.is_empty());
+        }
+    }
+    None
+}
+
+/// Maps and checks the plan. One that cannot be used is said so, and the program runs as without.
+fn load(path: &'static [u8]) -> Option<Plan<'static>> {
+    let Some(bytes) = patch::map_for_good(path) else {
+        Line::new().text("cannot read the plan ").raw(path).text("; the program runs without it").say();
+        return None;
+    };
+    match Plan::parse(bytes) {
+        Ok(plan) => {
+            PLAN_LEN.store(bytes.len(), Ordering::Relaxed);
+            PLAN_AT.store(bytes.as_ptr() as usize, Ordering::Release);
+            Some(plan)
+        }
+        Err(why) => {
+            let mut line = Line::new();
+            line.text("plan ").raw(path).text(": ");
+            let _ = core::fmt::write(&mut line, format_args!("{why}"));
+            line.text("; the program runs without it").say();
+            None
+        }
+    }
+}
+
+/// Opens what the plan's observer needs; false where there is nothing to observe or no way to.
+fn observe(plan: &Plan<'static>) -> bool {
+    if plan.observe == Observe::Nothing {
+        return false;
+    }
+    if let Err(why) = sink::open(plan.observe, plan.out_dir(), plan.trace_limit) {
+        let mut line = Line::new();
+        line.text("cannot write a trace in ").raw(plan.out_dir()).text(" (error ").number(why.0 as u64);
+        line.text("); the program runs unobserved").say();
+        return false;
+    }
+    if plan.observe == Observe::Survey {
+        let words = patch::site_count(b"/proc/self/exe") + SURVEY_SPARE;
+        match sink::map_chunk(ChunkKind::Survey, 0, words as u32, words as usize * 8) {
+            Ok(chunk) => shadow::begin(chunk, words, plan.memory_limit_mb),
+            Err(why) => {
+                sink::count(why, 1);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Patches every image that is new.
+fn patch_new(plan: Option<&Plan<'static>>) {
+    modules::refresh(&mut |module| {
+        let mut next = NEXT_ID.load(Ordering::Relaxed);
+        patch::apply(module, plan, &mut next);
+        NEXT_ID.store(next, Ordering::Relaxed);
+    });
+}
+
+/// An instrumented image that we do not know runs its first constructor.
+#[cold]
+pub fn image_loaded() {
+    let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
+    let plan = if at == 0 || sink::observe() == Observe::Nothing {
+        None
+    } else {
+        // SAFETY: I6: the plan is mapped for good.
+        Plan::parse(unsafe { core::slice::from_raw_parts(at as *const u8, len) }).ok()
+    };
+    patch_new(plan.as_ref());
+}
+
+/// In a forked child, before anything of the guest runs in it: a new trace, one thread.
+pub extern "C" fn in_child() {
+    if sink::observe() == Observe::Nothing || !sink::is_foreign() {
+        return;
+    }
+    modules::after_fork();
+    thread::after_fork();
+    if !sink::after_fork() {
+        sink::give_up();
+        return;
+    }
+    if let Some(state) = thread_state::after_fork() {
+        stream::thread_start(state);
+        stream::emit_on(state, EventKind::Fork, 0, [u64::from(sys::getppid()), 0, 0]);
+    }
+}

@@ -1,0 +1,261 @@
+//! A thread's stream of words: the hot path of recording.
+//!
+//! Budget: a short access in a dense stretch is a thread-local load, a countdown, a region check, one
+//! reservation and one store: about fifteen instructions, no counter reading, no branch that is taken.
+//! Everything else (time, context, room) is the slow path's, which resets the countdown.
+//!
+//! Reading the time-stamp counter costs more than all the rest, so accesses that follow each other
+//! within [`DENSE`] ticks are timed in strides that double up to [`MAX_STRIDE`]; an access after a pause
+//! or a synchronisation is always timed.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use selvedge_events::counters::Counter;
+use selvedge_events::event::EventKind;
+use selvedge_events::pack::{self, Small};
+use selvedge_events::plan::Observe;
+
+use crate::arch;
+use crate::modules;
+use crate::sink;
+use crate::thread_state::{self, MAX_FRAMES, ThreadState};
+
+/// Ticks between two accesses that count as one burst (about 20 ns).
+const DENSE: u64 = 64;
+/// Most accesses between two timed ones.
+const MAX_STRIDE: u32 = 31;
+/// Words kept free at a slot's end: what the slow path and nested handlers may store in one go.
+const SLACK: u64 = 8 * 64;
+
+/// Records an access of a site with a short id.
+#[inline(always)]
+pub fn short_access(addr: u64, site: u32) {
+    let Some(state) = thread_state::current() else {
+        return cold_access(addr, site);
+    };
+    let high = (addr >> 32) as u32;
+    let region = pack::region_slot(high);
+    let budget = state.budget;
+    // One branch for both: no allowance left, or an address of a region the stream does not know.
+    if budget == 0 || state.regions[region as usize] != high {
+        return slow_access(state, addr, site);
+    }
+    state.budget = budget - 1;
+    store(state, pack::untimed(site, region, addr));
+}
+
+/// Reserves a word and stores it.
+#[inline(always)]
+fn store(state: &mut ThreadState, word: u64) {
+    // SAFETY: I4: the cursor is this thread's own.
+    let at = unsafe { arch::add_local(&raw mut state.cursor, 8) };
+    // SAFETY: I5: `budget` and `SLACK` keep the cursor inside the live slot.
+    unsafe { (at as *mut u64).write_volatile(word) };
+}
+
+#[cold]
+#[inline(never)]
+fn cold_access(addr: u64, site: u32) {
+    if let Some(state) = thread_state::current_or_adopt() {
+        slow_access(state, addr, site);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
+    if state.ignore > 0 {
+        return;
+    }
+    let Some(_work) = Work::begin(state) else {
+        return;
+    };
+    let quiet = state.quiet;
+    let tsc = if quiet > 0 { None } else { Some(arch::counter()) };
+    if !prepare(state, tsc) {
+        return;
+    }
+    let high = (addr >> 32) as u32;
+    let region = pack::region_slot(high);
+    if state.regions[region as usize] != high {
+        state.regions[region as usize] = high;
+        store(state, Small::Region { slot: region, high }.pack());
+    }
+    match tsc {
+        None => {
+            store(state, pack::untimed(site, region, addr));
+            state.quiet = 0;
+            state.budget = quiet - 1;
+        }
+        Some(tsc) => {
+            store(state, pack::timed(site, region, addr, tsc));
+            let pace = tsc.wrapping_sub(state.last) / (u64::from(state.stride) + 1);
+            state.stride = if pace < DENSE { (state.stride * 2 + 1).min(MAX_STRIDE) } else { 0 };
+            state.last = tsc;
+            state.budget = state.stride;
+        }
+    }
+}
+
+/// Records an access of a site whose id has no short form.
+pub fn wide_access(addr: u64, site: u32) {
+    emit_at_site(EventKind::Access, site, 0, [pack::object(addr, 0), 0, 0], arch::counter());
+}
+
+/// Records an event of a site.
+pub fn emit_at_site(kind: EventKind, site: u32, flag: u64, words: [u64; 3], tsc: u64) {
+    let Some(state) = thread_state::current_or_adopt() else {
+        return;
+    };
+    if state.ignore > 0 && matches!(kind, EventKind::Access | EventKind::Range) {
+        return;
+    }
+    wide(state, kind, u64::from(site) | flag, words, tsc);
+}
+
+/// Records an event of an interposer or annotation called from `pc`.
+pub fn emit(kind: EventKind, pc: usize, words: [u64; 3]) {
+    if let Some(state) = thread_state::current_or_adopt()
+        && state.internal == 0
+    {
+        wide(state, kind, modules::payload(pc), words, arch::counter());
+    }
+}
+
+/// Records an event on a given thread of control.
+pub fn emit_on(state: &mut ThreadState, kind: EventKind, pc: usize, words: [u64; 3]) {
+    wide(state, kind, modules::payload(pc), words, arch::counter());
+}
+
+/// The first event of a thread.
+pub fn thread_start(state: &mut ThreadState) {
+    let who = u64::from(state.index) | u64::from(state.parent) << 32;
+    wide(state, EventKind::ThreadStart, pack::NO_PC, [who, 0, 0], arch::counter());
+}
+
+fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3], tsc: u64) {
+    if sink::observe() == Observe::Survey {
+        return crate::shadow::mark_stack(state);
+    }
+    let Some(_work) = Work::begin(state) else {
+        return;
+    };
+    // A burst ends here: what follows is timed.
+    state.budget = 0;
+    state.quiet = 0;
+    state.stride = 0;
+    let tsc = tsc.max(state.last);
+    if !prepare(state, Some(tsc)) {
+        return;
+    }
+    state.last = tsc;
+    let extra = u64::from(kind.words());
+    // SAFETY: I4: the cursor is this thread's own.
+    let at = unsafe { arch::add_local(&raw mut state.cursor, 8 * (extra + 1)) };
+    for (index, word) in words.iter().enumerate().take(extra as usize) {
+        // SAFETY: I5: `prepare` made room.
+        unsafe { (at as *mut u64).add(1 + index).write_volatile(*word) };
+    }
+    // The first word last: a record is there completely or not at all.
+    compiler_fence(Ordering::Release);
+    // SAFETY: I5: `prepare` made room.
+    unsafe { (at as *mut u64).write_volatile(pack::wide(kind, tsc, payload)) };
+}
+
+/// Marks the slow path as at work; `None` where it already is (in a signal handler).
+struct Work(*mut u32);
+
+impl Work {
+    #[inline]
+    fn begin(state: &mut ThreadState) -> Option<Work> {
+        if state.busy != 0 {
+            sink::count(Counter::DroppedReentry, 1);
+            return None;
+        }
+        state.busy = 1;
+        compiler_fence(Ordering::SeqCst);
+        Some(Work(&raw mut state.busy))
+    }
+}
+
+impl Drop for Work {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: I4: the state outlives the work on it.
+        unsafe { self.0.write(0) };
+    }
+}
+
+/// Makes room, and brings time and context up to date. False where nothing can be stored.
+#[inline]
+fn prepare(state: &mut ThreadState, tsc: Option<u64>) -> bool {
+    if state.slot == 0 {
+        sink::count(Counter::DroppedNoThread, 1);
+        return false;
+    }
+    let end = state.slot as u64 + selvedge_events::trace_file::SLOT as u64;
+    let frames = u64::from(state.depth.min(MAX_FRAMES as u32));
+    if state.cursor + SLACK + frames * 8 > end && !sink::flush(state) {
+        return false;
+    }
+    if let Some(tsc) = tsc
+        && pack::epoch_of(tsc) != state.epoch
+    {
+        state.epoch = pack::epoch_of(tsc);
+        store(state, Small::Epoch(state.epoch).pack());
+    }
+    let depth = state.depth.min(MAX_FRAMES as u32);
+    if state.low < state.emitted || depth != state.emitted {
+        context(state, depth);
+    }
+    true
+}
+
+#[inline(never)]
+fn context(state: &mut ThreadState, depth: u32) {
+    let keep = state.low.min(state.emitted);
+    if keep < state.emitted {
+        store(state, Small::Pop(state.emitted - keep).pack());
+    }
+    for index in keep..depth {
+        let pc = state.frames.get(index as usize).map_or(0, |frame| frame.pc);
+        store(state, Small::Push(pc).pack());
+    }
+    state.emitted = depth;
+    state.low = depth;
+}
+
+/// Begins a fresh slot: the stream restates time, regions and context, so that every chunk can be
+/// read on its own.
+pub fn restart(state: &mut ThreadState) {
+    state.epoch = 0;
+    state.regions = [0; pack::REGIONS];
+    state.budget = 0;
+    state.quiet = 0;
+    state.emitted = 0;
+    state.low = 0;
+    store(state, Small::Pop(u32::MAX).pack());
+    // Region 0 may mean the lowest 4 GiB, which needs no announcement otherwise.
+    store(state, Small::Region { slot: 0, high: 0 }.pack());
+}
+
+/// Remembers in the slot what this thread is about to block in, for the reader of a hang.
+#[inline]
+pub fn pend(slot: u16, object: u64, pc: usize) {
+    if let Some(state) = thread_state::current()
+        && state.slot != 0
+    {
+        sink::set_pending(state.slot, slot, object, pc as u64);
+    }
+}
+
+/// It did not block for ever.
+#[inline]
+pub fn unpend() {
+    if let Some(state) = thread_state::current()
+        && state.slot != 0
+    {
+        sink::clear_pending(state.slot);
+    }
+}

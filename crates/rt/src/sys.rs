@@ -1,0 +1,229 @@
+//! Raw system calls. Nothing here touches `errno` or can reach an intercepted function.
+
+use core::arch::asm;
+
+/// A system call's failure: the error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// Error numbers that we look at.
+impl Errno {
+    /// No such call.
+    pub const ENOSYS: Errno = Errno(38);
+    /// Exists already.
+    pub const EEXIST: Errno = Errno(17);
+    /// Not supported by the file system.
+    pub const EOPNOTSUPP: Errno = Errno(95);
+}
+
+mod nr {
+    pub(super) const WRITE: usize = 1;
+    pub(super) const CLOSE: usize = 3;
+    pub(super) const FSTAT: usize = 5;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const MPROTECT: usize = 10;
+    pub(super) const MUNMAP: usize = 11;
+    pub(super) const PREAD: usize = 17;
+    pub(super) const PWRITE: usize = 18;
+    pub(super) const GETPID: usize = 39;
+    pub(super) const FCNTL: usize = 72;
+    pub(super) const GETPPID: usize = 110;
+    pub(super) const GETTID: usize = 186;
+    pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const CLOCK_GETTIME: usize = 228;
+    pub(super) const EXIT_GROUP: usize = 231;
+    pub(super) const OPENAT: usize = 257;
+    pub(super) const FALLOCATE: usize = 285;
+    pub(super) const PRLIMIT: usize = 302;
+}
+
+/// Performs a system call with up to six arguments.
+///
+/// # Safety
+/// The arguments must be what that call takes; memory named by them must be ours.
+#[inline]
+pub unsafe fn raw(number: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller's promise; rcx and r11 are clobbered by the instruction.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") args[0], in("rsi") args[1],
+            in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+fn check(result: isize) -> Result<usize, Errno> {
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// Writes bytes to a descriptor; returns how many.
+pub fn write(fd: i32, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the slice is ours to read.
+    check(unsafe { raw(nr::WRITE, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) })
+}
+
+/// Writes all of `len` bytes at `at` into a file at `offset`.
+///
+/// # Safety
+/// `at..at+len` must be mapped and readable.
+pub unsafe fn pwrite_all(fd: i32, mut at: usize, mut len: usize, mut offset: u64) -> Result<(), Errno> {
+    while len > 0 {
+        // SAFETY: the caller's promise.
+        let done = check(unsafe { raw(nr::PWRITE, [fd as usize, at, len, offset as usize, 0, 0]) })?;
+        if done == 0 {
+            return Err(Errno(28));
+        }
+        at += done;
+        len -= done;
+        offset += done as u64;
+    }
+    Ok(())
+}
+
+/// Reads bytes of a file at an offset.
+pub fn pread(fd: i32, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    // SAFETY: the slice is ours to write.
+    check(unsafe { raw(nr::PREAD, [fd as usize, into.as_mut_ptr() as usize, into.len(), offset as usize, 0, 0]) })
+}
+
+/// Opens a file; `path` must end with a zero byte.
+pub fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    const AT_FDCWD: isize = -100;
+    if path.last() != Some(&0) {
+        return Err(Errno(22));
+    }
+    // SAFETY: the path is zero-terminated, checked above.
+    check(unsafe { raw(nr::OPENAT, [AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0]) })
+        .map(|fd| fd as i32)
+}
+
+/// Open flags.
+pub mod flags {
+    #![expect(missing_docs, reason = "the kernel's names")]
+    pub const O_RDONLY: i32 = 0;
+    pub const O_RDWR: i32 = 2;
+    pub const O_CREAT: i32 = 0o100;
+    pub const O_EXCL: i32 = 0o200;
+    pub const O_CLOEXEC: i32 = 0o2000000;
+    pub const PROT_READ: usize = 1;
+    pub const PROT_WRITE: usize = 2;
+    pub const PROT_EXEC: usize = 4;
+    pub const MAP_SHARED: usize = 1;
+    pub const MAP_PRIVATE: usize = 2;
+    pub const MAP_ANONYMOUS: usize = 0x20;
+    pub const MAP_NORESERVE: usize = 0x4000;
+    pub const MAP_POPULATE: usize = 0x8000;
+    pub const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+}
+
+/// Closes a descriptor of ours.
+pub fn close(fd: i32) {
+    // SAFETY: closing touches no memory.
+    let _ = unsafe { raw(nr::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Device, inode and size of an open file.
+pub fn fstat(fd: i32) -> Result<(u64, u64, u64), Errno> {
+    let mut stat = [0_u64; 18];
+    // SAFETY: `struct stat` has 144 bytes on x86-64, the array's size.
+    check(unsafe { raw(nr::FSTAT, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) })?;
+    Ok((stat[0], stat[1], stat[6]))
+}
+
+/// Duplicates a descriptor to one at or above `least`, close-on-exec.
+pub fn dup_above(fd: i32, least: i32) -> Result<i32, Errno> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: touches no memory.
+    check(unsafe { raw(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, least as usize, 0, 0, 0]) }).map(|fd| fd as i32)
+}
+
+/// Makes sure that a stretch of a file has blocks.
+pub fn fallocate(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
+    // SAFETY: touches no memory.
+    check(unsafe { raw(nr::FALLOCATE, [fd as usize, 0, offset as usize, len as usize, 0, 0]) }).map(|_| ())
+}
+
+/// Maps memory.
+///
+/// # Safety
+/// With a fixed address, that range must not be in use by anyone (`MAP_FIXED_NOREPLACE` makes sure).
+pub unsafe fn mmap(hint: usize, len: usize, prot: usize, flags: usize, fd: i32, offset: u64) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    check(unsafe { raw(nr::MMAP, [hint, len, prot, flags, fd as usize, offset as usize]) })
+}
+
+/// Maps fresh zeroed pages.
+pub fn mmap_anonymous(len: usize) -> Result<usize, Errno> {
+    let (prot, how) =
+        (flags::PROT_READ | flags::PROT_WRITE, flags::MAP_PRIVATE | flags::MAP_ANONYMOUS | flags::MAP_NORESERVE);
+    // SAFETY: no address is asked for, so the kernel picks unused pages.
+    unsafe { mmap(0, len, prot, how, -1, 0) }
+}
+
+/// Unmaps memory.
+///
+/// # Safety
+/// The range must be ours and never used again.
+pub unsafe fn munmap(at: usize, len: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { raw(nr::MUNMAP, [at, len, 0, 0, 0, 0]) };
+}
+
+/// Changes the protection of pages.
+///
+/// # Safety
+/// Nobody may be relying on a permission that is taken away.
+pub unsafe fn mprotect(at: usize, len: usize, prot: usize) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    check(unsafe { raw(nr::MPROTECT, [at, len, prot, 0, 0, 0]) }).map(|_| ())
+}
+
+/// The process id.
+pub fn getpid() -> u32 {
+    // SAFETY: touches no memory.
+    (unsafe { raw(nr::GETPID, [0; 6]) }) as u32
+}
+
+/// The parent's process id.
+pub fn getppid() -> u32 {
+    // SAFETY: touches no memory.
+    (unsafe { raw(nr::GETPPID, [0; 6]) }) as u32
+}
+
+/// The kernel's thread id.
+pub fn gettid() -> u32 {
+    // SAFETY: touches no memory.
+    (unsafe { raw(nr::GETTID, [0; 6]) }) as u32
+}
+
+/// Lets somebody else run.
+pub fn sched_yield() {
+    // SAFETY: touches no memory.
+    let _ = unsafe { raw(nr::SCHED_YIELD, [0; 6]) };
+}
+
+/// A clock in nanoseconds: 0 is the wall clock, 1 the monotonic one.
+pub fn clock_ns(clock: usize) -> u64 {
+    let mut time = [0_u64; 2];
+    // SAFETY: `struct timespec` is two words.
+    let _ = unsafe { raw(nr::CLOCK_GETTIME, [clock, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
+}
+
+/// The soft limit on file size, which the kernel enforces with a deadly signal.
+pub fn file_size_limit() -> u64 {
+    const RLIMIT_FSIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: `struct rlimit` is two words.
+    let _ = unsafe { raw(nr::PRLIMIT, [0, RLIMIT_FSIZE, 0, limit.as_mut_ptr() as usize, 0, 0]) };
+    limit[0]
+}
+
+/// Ends the process.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: touches no memory.
+        let _ = unsafe { raw(nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}

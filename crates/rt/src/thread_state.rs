@@ -1,0 +1,175 @@
+//! What the runtime knows of a thread of control (a thread or a fiber), and how it is reached.
+//!
+//! The state's address sits in one thread-local word. It is created when the thread starts (or, for
+//! threads that nobody announced, at the first event), and recycled when it ends. All fields belong to
+//! the thread itself and to signal handlers that run on it; nobody else reads or writes them (I4).
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use selvedge_events::pack::REGIONS;
+
+use crate::arch;
+use crate::arena::Pool;
+use crate::sink;
+
+/// Frames that a context stack holds; deeper ones are counted and cut.
+pub const MAX_FRAMES: usize = 1024;
+
+/// A function that was entered.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Frame {
+    /// Return address in the caller.
+    pub pc: u64,
+    /// Stack pointer at the entry hook: a live caller's is higher, so stale frames (after `longjmp`)
+    /// show themselves.
+    pub sp: u64,
+    /// The entry hook's site.
+    pub site: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct ThreadState {
+    /// Where the next word goes; only ever advanced by one instruction ([`arch::add_local`]).
+    pub cursor: u64,
+    /// Short accesses that may be stored before the slow path must look at the time, the context or
+    /// the room that is left.
+    pub budget: u32,
+    /// Budget put aside when the context changed: accesses that need a context but no time.
+    pub quiet: u32,
+    /// Upper halves of addresses that the stream already knows, by region slot; 0 is unused.
+    pub regions: [u32; REGIONS],
+    /// Frames now.
+    pub depth: u32,
+    /// Fewest frames since the stream last wrote a context.
+    pub low: u32,
+    /// Frames in the context that the stream last wrote.
+    pub emitted: u32,
+    /// Frames from the bottom whose functions the survey has marked.
+    pub marked: u32,
+    /// Set while the slow path works: a signal handler's events are then dropped and counted.
+    pub busy: u32,
+    /// Nesting of `ignore` annotations.
+    pub ignore: u32,
+    /// Budget given after the last timed access; doubles in dense stretches.
+    pub stride: u32,
+    /// This thread's index.
+    pub index: u32,
+    /// The parent's index.
+    pub parent: u32,
+    /// Log chunks written.
+    pub seq: u32,
+    /// Epoch that the stream last wrote.
+    pub epoch: u64,
+    /// Time of the last timed record.
+    pub last: u64,
+    /// The live slot's address; 0 where there is none.
+    pub slot: usize,
+    /// Where an allocation really came from, left by `operator new` for the `malloc` inside it.
+    pub alloc_pc: usize,
+    /// Children made, for names by creation path.
+    pub children: u32,
+    /// A fiber that the program made, or the fiber of a thread.
+    pub is_fiber: u32,
+    /// Nesting of our own calls into libc, whose side effects are not events.
+    pub internal: u32,
+    /// Context stack.
+    pub frames: [Frame; MAX_FRAMES],
+}
+
+static POOL: Pool<ThreadState> = Pool::new();
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The thread-local word of a thread that has ended: hooks must leave it alone.
+const ENDED: usize = 1;
+
+/// This thread's state, if it has one.
+#[inline(always)]
+pub fn current() -> Option<&'static mut ThreadState> {
+    let word = arch::tls_get();
+    if word <= ENDED {
+        return None;
+    }
+    // SAFETY: I4: the word is the address of this thread's own state, alive until the thread ends. A
+    // signal handler may hold a second reference; all fields are plain integers, and every
+    // multi-step change is under `busy`.
+    Some(unsafe { &mut *(word as *mut ThreadState) })
+}
+
+/// This thread's state; made on the spot for threads that nobody announced.
+#[inline]
+pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
+    match current() {
+        Some(state) => Some(state),
+        None => adopt(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn adopt() -> Option<&'static mut ThreadState> {
+    if arch::tls_get() == ENDED || !sink::is_open() {
+        return None;
+    }
+    sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
+    let state = make(reserve_index(), u32::MAX)?;
+    enter(state);
+    crate::stream::thread_start(state);
+    Some(state)
+}
+
+/// The next thread index: taken by the parent before the thread exists.
+pub fn reserve_index() -> u32 {
+    // Only uniqueness matters.
+    let index = NEXT.fetch_add(1, Ordering::Relaxed);
+    sink::set_threads(index + 1);
+    index
+}
+
+/// A state with a live slot, not yet anybody's.
+pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
+    let state = POOL.take()?;
+    // SAFETY: I2: fresh from the pool, so nobody else has it.
+    let state = unsafe { &mut *state };
+    state.index = index;
+    state.parent = parent;
+    sink::attach_slot(state);
+    Some(state)
+}
+
+/// Makes `state` this thread's own.
+pub fn enter(state: &mut ThreadState) {
+    arch::tls_set(core::ptr::from_mut(state) as usize);
+}
+
+/// Ends this thread's recording: flushes, gives the slot and the state back.
+pub fn leave() {
+    if let Some(state) = current() {
+        arch::tls_set(ENDED);
+        release(state);
+    }
+}
+
+/// Gives back a state that no thread runs on.
+pub fn release(state: &'static mut ThreadState) {
+    sink::detach_slot(state);
+    // SAFETY: the thread-local word no longer names it, and it came from the pool.
+    unsafe { POOL.give(core::ptr::from_mut(state)) };
+}
+
+/// In a forked child: the calling thread is the only one; it starts a new life as thread 0.
+pub fn after_fork() -> Option<&'static mut ThreadState> {
+    POOL.after_fork();
+    NEXT.store(0, Ordering::Relaxed);
+    let state = current()?;
+    let index = reserve_index();
+    state.index = index;
+    state.parent = u32::MAX;
+    state.seq = 0;
+    state.busy = 0;
+    state.slot = 0;
+    sink::attach_slot(state);
+    Some(state)
+}
