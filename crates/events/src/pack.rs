@@ -18,6 +18,10 @@
 //! The upper half of an address is one of eight *regions* of the thread ([`Small::Region`]).
 //! Calling contexts are deltas ([`Small::Pop`], [`Small::Push`]) written only when an event needs
 //! them: a function that is entered and left without an event costs nothing in the trace.
+//!
+//! A wide record with one extra word is remembered, by writer and reader alike, in one of [`MEMO`] places
+//! that its content chooses ([`memo_slot`]); the same event at the same place again, a lock taken in a
+//! loop say, is a single word ([`Small::Repeat`]). A chunk starts with none remembered.
 
 use crate::event::EventKind;
 
@@ -35,6 +39,8 @@ pub const SHORT_SITE_BITS: u32 = 14;
 pub const REGIONS: usize = 8;
 /// Bits of a site id in a wide record.
 pub const SITE_BITS: u32 = 24;
+/// Records that a stream remembers.
+pub const MEMO: usize = 64;
 /// Most extra words of a record.
 pub const MAX_EXTRA: usize = 15;
 /// The payload of an event whose code address lies in no known module.
@@ -82,10 +88,34 @@ pub const fn timed(site: u32, region: u32, addr: u64, tsc: u64) -> u64 {
     addr << 32 | time_field(tsc) << 19 | (site as u64) << 5 | (region as u64) << 2 | TAG_TIMED
 }
 
-/// Packs the first word of a wide record.
+/// Packs the first word of a wide record with as many extra words as its kind has.
 #[inline]
 pub const fn wide(kind: EventKind, tsc: u64, payload: u64) -> u64 {
-    (payload & PAYLOAD_MASK) << 26 | time_field(tsc) << 13 | (kind.words() as u64) << 9 | (kind as u64) << 2 | TAG_WIDE
+    wide_with(kind, kind.words(), tsc, payload)
+}
+
+/// Packs the first word of a wide record with this many extra words.
+#[inline]
+pub const fn wide_with(kind: EventKind, extra: u8, tsc: u64, payload: u64) -> u64 {
+    (payload & PAYLOAD_MASK) << 26 | time_field(tsc) << 13 | (extra as u64) << 9 | (kind as u64) << 2 | TAG_WIDE
+}
+
+/// The first word of a wide record without its time: what a memo compares.
+#[inline]
+pub const fn timeless(first: u64) -> u64 {
+    first & !(TIME_MASK << 13)
+}
+
+/// The place where a record with one extra word is remembered.
+#[inline]
+pub const fn memo_slot(timeless: u64, extra: u64) -> u32 {
+    let mixed = timeless.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ extra.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    (mixed >> 58) as u32
+}
+
+/// A remembered first word with a time put back.
+pub const fn with_time(timeless: u64, time: u16) -> u64 {
+    timeless | (time as u64 & TIME_MASK) << 13
 }
 
 /// An object address with a 16-bit argument.
@@ -127,10 +157,24 @@ pub enum Small {
     },
     /// This many frames were left.
     Pop(u32),
-    /// A frame was entered from this return address.
-    Push(u64),
+    /// Frames were left, then one was entered.
+    Push {
+        /// How many were left; at most 255.
+        pops: u8,
+        /// The return address, of 48 bits.
+        pc: u64,
+    },
     /// This many events of this thread were lost here, for the reason that the counters give.
     Lost(u64),
+    /// Frames were left, then a remembered record happened again.
+    Repeat {
+        /// Which record.
+        slot: u8,
+        /// Its time field.
+        time: u16,
+        /// How many frames were left.
+        pops: u8,
+    },
 }
 
 impl Small {
@@ -141,8 +185,11 @@ impl Small {
             Small::Epoch(epoch) => (1, epoch),
             Small::Region { slot, high } => (2, (high as u64) << 8 | slot as u64),
             Small::Pop(count) => (3, count as u64),
-            Small::Push(pc) => (4, pc),
+            Small::Push { pops, pc } => (4, pc & 0xffff_ffff_ffff | (pops as u64) << 48),
             Small::Lost(count) => (5, count),
+            Small::Repeat { slot, time, pops } => {
+                (6, slot as u64 & 63 | (time as u64 & TIME_MASK) << 6 | (pops as u64) << 19)
+            }
         };
         (value & SMALL_MASK) << 8 | sub << 2
     }
@@ -204,8 +251,13 @@ impl Word {
                     1 => Word::Small(Small::Epoch(value)),
                     2 => Word::Small(Small::Region { slot: value as u32 & 7, high: (value >> 8) as u32 }),
                     3 => Word::Small(Small::Pop(value as u32)),
-                    4 => Word::Small(Small::Push(value)),
+                    4 => Word::Small(Small::Push { pops: (value >> 48) as u8, pc: value & 0xffff_ffff_ffff }),
                     5 => Word::Small(Small::Lost(value)),
+                    6 => Word::Small(Small::Repeat {
+                        slot: value as u8 & 63,
+                        time: (value >> 6 & TIME_MASK) as u16,
+                        pops: (value >> 19) as u8,
+                    }),
                     _ => Word::Unknown(word),
                 }
             }
@@ -254,8 +306,11 @@ mod tests {
             Small::Region { slot: 0, high: 0 },
             Small::Region { slot: 7, high: u32::MAX },
             Small::Pop(0),
-            Small::Push(0x7fff_ffff_ffff),
+            Small::Push { pops: 0, pc: 0x7fff_ffff_ffff },
+            Small::Push { pops: 255, pc: 0 },
             Small::Lost(9),
+            Small::Repeat { slot: 0, time: 0, pops: 0 },
+            Small::Repeat { slot: 63, time: 8191, pops: 255 },
         ] {
             assert_ne!(small.pack(), 0);
             assert_eq!(Word::unpack(small.pack()), Word::Small(small));

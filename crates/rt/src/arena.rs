@@ -60,6 +60,9 @@ impl<T> Pool<T> {
     fn grow(&self) -> Option<usize> {
         let bytes = if Self::SIZE >= 16 * 1024 { Self::SIZE } else { 16 * 1024 };
         let bytes = (bytes + 4095) & !4095;
+        if crate::sink::is_sealed() {
+            return None;
+        }
         let base = sys::mmap_anonymous(bytes).ok()?;
         let count = bytes / Self::SIZE;
         for object in 0..count {

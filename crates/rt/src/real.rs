@@ -157,6 +157,7 @@ mod slots {
         ".cfi_startproc",
         "push rax", "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push r11", "sub rsp, 8",
         ".cfi_adjust_cfa_offset 72",
+        "mov rcx, rsi",
         "mov rsi, [rsp + 72]",
         "mov rdx, rdi",
         "mov edi, r11d",

@@ -217,7 +217,7 @@ fn fill(bucket: &Bucket, make: bool) -> Option<usize> {
         return Some(block).filter(|block| *block != 0);
     }
     let left = ALLOWANCE.load(Ordering::Relaxed);
-    if left == 0 {
+    if left == 0 || sink::is_sealed() {
         return None;
     }
     ALLOWANCE.store(left - 1, Ordering::Relaxed);

@@ -211,16 +211,29 @@ pub fn clean_exit() {
     tick();
 }
 
-/// The process is about to forbid itself system calls: from here on we make none.
-pub fn seal() {
-    SEALED.store(1, Ordering::Relaxed);
+/// The process is about to forbid itself system calls: from here on we make none. `counter_too`: it may
+/// not even read the time-stamp counter; then nothing more is recorded.
+pub fn seal(counter_too: bool) {
+    SEALED.store(if counter_too { 2 } else { 1 }, Ordering::Relaxed);
     set_flag(FLAG_SEALED);
+}
+
+/// Whether system calls are forbidden.
+#[inline]
+pub fn is_sealed() -> bool {
+    SEALED.load(Ordering::Relaxed) != 0
+}
+
+/// Whether even the counter is forbidden.
+#[inline]
+pub fn is_frozen() -> bool {
+    SEALED.load(Ordering::Relaxed) == 2
 }
 
 /// Notes a later instant on both clocks, from which readers compute the rate.
 fn tick() {
     if let Some(header) = header()
-        && SEALED.load(Ordering::Relaxed) == 0
+        && !is_sealed()
     {
         field64(header, at::LAST_NS).store(sys::clock_ns(1), Ordering::Relaxed);
         field64(header, at::LAST_TSC).store(arch::counter(), Ordering::Relaxed);
@@ -229,13 +242,12 @@ fn tick() {
 
 /// Whether this process has inherited somebody else's trace.
 pub fn is_foreign() -> bool {
-    SEALED.load(Ordering::Relaxed) == 0
-        && header().is_some_and(|header| field32(header, at::PID).load(Ordering::Relaxed) != sys::getpid())
+    !is_sealed() && header().is_some_and(|header| field32(header, at::PID).load(Ordering::Relaxed) != sys::getpid())
 }
 
 /// Our descriptor, checked to be still ours.
 fn descriptor() -> Result<i32, Counter> {
-    if SEALED.load(Ordering::Relaxed) != 0 {
+    if is_sealed() {
         return Err(Counter::DroppedSealed);
     }
     let header = header().ok_or(Counter::DroppedDisk)?;
@@ -493,7 +505,7 @@ pub fn after_fork() -> bool {
     let parent = descriptor_of_parent();
     HEADER_AT.store(0, Ordering::Relaxed);
     FD.store(-1, Ordering::Relaxed);
-    if SEALED.load(Ordering::Relaxed) != 0 || create(Observe::Record).is_err() {
+    if is_sealed() || create(Observe::Record).is_err() {
         return false;
     }
     if let Some(parent) = parent {

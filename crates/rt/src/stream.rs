@@ -27,6 +27,12 @@ const MAX_STRIDE: u32 = 31;
 /// Words kept free at a slot's end: what the slow path and nested handlers may store in one go.
 const SLACK: u64 = 8 * 64;
 
+/// The time, where it may be read.
+#[inline(always)]
+pub fn now() -> u64 {
+    if sink::is_frozen() { 0 } else { arch::counter() }
+}
+
 /// Records an access of a site with a short id.
 #[inline(always)]
 pub fn short_access(addr: u64, site: u32) {
@@ -71,10 +77,11 @@ fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
         return;
     };
     let quiet = state.quiet;
-    let tsc = if quiet > 0 { None } else { Some(arch::counter()) };
+    let tsc = if quiet > 0 { None } else { Some(now()) };
     if !prepare(state, tsc) {
         return;
     }
+    context(state, false);
     let high = (addr >> 32) as u32;
     let region = pack::region_slot(high);
     if state.regions[region as usize] != high {
@@ -99,7 +106,7 @@ fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
 
 /// Records an access of a site whose id has no short form.
 pub fn wide_access(addr: u64, site: u32) {
-    emit_at_site(EventKind::Access, site, 0, [pack::object(addr, 0), 0, 0], arch::counter());
+    emit_at_site(EventKind::Access, site, 0, [pack::object(addr, 0), 0, 0], now());
 }
 
 /// Records an event of a site.
@@ -118,28 +125,26 @@ pub fn emit(kind: EventKind, pc: usize, words: [u64; 3]) {
     if let Some(state) = thread_state::current_or_adopt()
         && state.internal == 0
     {
-        wide(state, kind, modules::payload(pc), words, arch::counter());
+        wide(state, kind, modules::payload(pc), words, now());
     }
 }
 
 /// Records an event on a given thread of control.
 pub fn emit_on(state: &mut ThreadState, kind: EventKind, pc: usize, words: [u64; 3]) {
-    wide(state, kind, modules::payload(pc), words, arch::counter());
+    wide(state, kind, modules::payload(pc), words, now());
 }
 
 /// The first event of a thread.
 pub fn thread_start(state: &mut ThreadState) {
     let who = u64::from(state.index) | u64::from(state.parent) << 32;
-    wide(state, EventKind::ThreadStart, pack::NO_PC, [who, 0, 0], arch::counter());
+    wide(state, EventKind::ThreadStart, pack::NO_PC, [who, 0, 0], now());
 }
 
 fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3], tsc: u64) {
     if sink::observe() == Observe::Survey {
         return crate::shadow::mark_stack(state);
     }
-    let Some(_work) = Work::begin(state) else {
-        return;
-    };
+    let Some(_work) = Work::begin(state) else { return };
     // A burst ends here: what follows is timed.
     state.budget = 0;
     state.quiet = 0;
@@ -149,17 +154,37 @@ fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3],
         return;
     }
     state.last = tsc;
-    let extra = u64::from(kind.words());
+    let mut words = words;
+    let mut extra = kind.words();
+    if kind == EventKind::Alloc && words[1] < 1 << 16 {
+        // A small size fits beside the address.
+        words[0] = pack::object(words[0], words[1] as u16);
+        extra = 1;
+    }
+    let first = pack::wide_with(kind, extra, tsc, payload);
+    if extra == 1 {
+        let key = (pack::timeless(first), words[0]);
+        let slot = pack::memo_slot(key.0, key.1);
+        if let Some(memo) = state.memo.get_mut(slot as usize) {
+            if *memo == key {
+                let (slot, time) = (slot as u8, pack::time_field(tsc) as u16);
+                let pops = context(state, true);
+                return store(state, Small::Repeat { slot, time, pops }.pack());
+            }
+            *memo = key;
+        }
+    }
+    context(state, false);
     // SAFETY: I4: the cursor is this thread's own.
-    let at = unsafe { arch::add_local(&raw mut state.cursor, 8 * (extra + 1)) };
-    for (index, word) in words.iter().enumerate().take(extra as usize) {
+    let at = unsafe { arch::add_local(&raw mut state.cursor, 8 * (u64::from(extra) + 1)) };
+    for (index, word) in words.iter().enumerate().take(usize::from(extra)) {
         // SAFETY: I5: `prepare` made room.
         unsafe { (at as *mut u64).add(1 + index).write_volatile(*word) };
     }
     // The first word last: a record is there completely or not at all.
     compiler_fence(Ordering::Release);
     // SAFETY: I5: `prepare` made room.
-    unsafe { (at as *mut u64).write_volatile(pack::wide(kind, tsc, payload)) };
+    unsafe { (at as *mut u64).write_volatile(first) };
 }
 
 /// Marks the slow path as at work; `None` where it already is (in a signal handler).
@@ -187,11 +212,11 @@ impl Drop for Work {
     }
 }
 
-/// Makes room, and brings time and context up to date. False where nothing can be stored.
+/// Makes room, and brings the time up to date. False where nothing can be stored.
 #[inline]
 fn prepare(state: &mut ThreadState, tsc: Option<u64>) -> bool {
-    if state.slot == 0 {
-        sink::count(Counter::DroppedNoThread, 1);
+    if state.slot == 0 || sink::is_frozen() {
+        sink::count(if state.slot == 0 { Counter::DroppedNoThread } else { Counter::DroppedSealed }, 1);
         return false;
     }
     let end = state.slot as u64 + selvedge_events::trace_file::SLOT as u64;
@@ -205,25 +230,40 @@ fn prepare(state: &mut ThreadState, tsc: Option<u64>) -> bool {
         state.epoch = pack::epoch_of(tsc);
         store(state, Small::Epoch(state.epoch).pack());
     }
-    let depth = state.depth.min(MAX_FRAMES as u32);
-    if state.low < state.emitted || depth != state.emitted {
-        context(state, depth);
-    }
     true
 }
 
-#[inline(never)]
-fn context(state: &mut ThreadState, depth: u32) {
-    let keep = state.low.min(state.emitted);
-    if keep < state.emitted {
-        store(state, Small::Pop(state.emitted - keep).pack());
+/// Brings the stream's context up to date. Where `fold` allows it, frames that were only left are not
+/// written: the caller's own record carries their number, which is returned.
+#[inline]
+fn context(state: &mut ThreadState, fold: bool) -> u8 {
+    let depth = state.depth.min(MAX_FRAMES as u32);
+    if state.low >= state.emitted && depth == state.emitted {
+        return 0;
     }
+    changed_context(state, depth, fold)
+}
+
+#[inline(never)]
+fn changed_context(state: &mut ThreadState, depth: u32, fold: bool) -> u8 {
+    let keep = state.low.min(state.emitted);
+    let left = state.emitted - keep;
+    let mut pops = u8::try_from(left).unwrap_or_else(|_| {
+        store(state, Small::Pop(left).pack());
+        0
+    });
     for index in keep..depth {
         let pc = state.frames.get(index as usize).map_or(0, |frame| frame.pc);
-        store(state, Small::Push(pc).pack());
+        store(state, Small::Push { pops, pc }.pack());
+        pops = 0;
     }
     state.emitted = depth;
     state.low = depth;
+    if pops > 0 && !fold {
+        store(state, Small::Pop(u32::from(pops)).pack());
+        pops = 0;
+    }
+    pops
 }
 
 /// Begins a fresh slot: the stream restates time, regions and context, so that every chunk can be
@@ -235,6 +275,7 @@ pub fn restart(state: &mut ThreadState) {
     state.quiet = 0;
     state.emitted = 0;
     state.low = 0;
+    state.memo = [(0, 0); pack::MEMO];
     store(state, Small::Pop(u32::MAX).pack());
     // Region 0 may mean the lowest 4 GiB, which needs no announcement otherwise.
     store(state, Small::Region { slot: 0, high: 0 }.pack());

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use selvedge_events::pack::REGIONS;
+use selvedge_events::pack::{MEMO, REGIONS};
 
 use crate::arch;
 use crate::arena::Pool;
@@ -75,6 +75,8 @@ pub struct ThreadState {
     pub is_fiber: u32,
     /// Nesting of our own calls into libc, whose side effects are not events.
     pub internal: u32,
+    /// Records that the stream may repeat: first word without time, extra word.
+    pub memo: [(u64, u64); MEMO],
     /// Context stack.
     pub frames: [Frame; MAX_FRAMES],
 }

@@ -9,7 +9,7 @@ use selvedge_events::for_each_access_hook;
 use selvedge_events::hooks::Rw;
 use selvedge_events::pack::{self, PAYLOAD_FLAG};
 
-use crate::{arch, shadow, stream};
+use crate::{shadow, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -79,12 +79,12 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         return shadow::range(addr, size, write, site);
     }
     let flag = if write { PAYLOAD_FLAG } else { 0 };
-    stream::emit_at_site(EventKind::Range, site, flag, [pack::object(addr, 0), size, 0], arch::counter());
+    stream::emit_at_site(EventKind::Range, site, flag, [pack::object(addr, 0), size, 0], stream::now());
 }
 
 /// A basic block under record.
 pub extern "C" fn record_block(site: u32) {
-    stream::emit_at_site(EventKind::Block, site, 0, [0; 3], arch::counter());
+    stream::emit_at_site(EventKind::Block, site, 0, [0; 3], stream::now());
 }
 
 extern "C" fn survey<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {

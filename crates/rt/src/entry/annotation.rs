@@ -11,8 +11,8 @@ use selvedge_events::pack;
 use crate::stream;
 
 /// Exports `$name` as an entry that calls `$body` with the caller's address in the sixth register.
-macro_rules! annotations {
-    ($($($name:ident)+ => $body:path;)*) => { $($(
+macro_rules! export {
+    ($name:ident $body:path) => {
         global_asm!(
             ".text",
             concat!(".globl ", stringify!($name)),
@@ -25,7 +25,18 @@ macro_rules! annotations {
             concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
             body = sym $body,
         );
-    )+)* };
+    };
+}
+
+#[cfg(not(feature = "stub"))]
+macro_rules! annotations {
+    ($($($name:ident)+ => $body:path;)*) => { $($(export!($name $body);)+)* };
+}
+
+/// A shared library's stub has nothing to tell: all its annotations do nothing.
+#[cfg(feature = "stub")]
+macro_rules! annotations {
+    ($($($name:ident)+ => $body:path;)*) => { $($(export!($name nothing);)+)* };
 }
 
 annotations! {

@@ -58,7 +58,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> $int {
-                let tsc = arch::counter();
+                let tsc = stream::now();
                 let value = load(addr, order);
                 note(addr, SIZE, orders(order, 0), false, false, site, tsc);
                 value
@@ -76,7 +76,7 @@ macro_rules! width {
             /// Armed entry.
             pub extern "C" fn store_seen(addr: u64, value: $int, order: u32, site: u32) {
                 // Noted before it is visible, so that whoever reads the value has a later event.
-                note(addr, SIZE, orders(order, 0), true, false, site, arch::counter());
+                note(addr, SIZE, orders(order, 0), true, false, site, stream::now());
                 store(addr, value, order);
             }
 
@@ -122,7 +122,7 @@ macro_rules! width {
 
             /// Armed entry of both.
             pub extern "C" fn cas_seen(addr: u64, expected: *mut $int, new: $int, ok: u32, fail: u32, site: u32) -> i32 {
-                let tsc = arch::counter();
+                let tsc = stream::now();
                 let done = cas(addr, expected, new);
                 note(addr, SIZE, orders(ok, fail), done, !done, site, tsc);
                 i32::from(done)
@@ -130,7 +130,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn cas_val_seen(addr: u64, expected: $int, new: $int, ok: u32, fail: u32, site: u32) -> $int {
-                let tsc = arch::counter();
+                let tsc = stream::now();
                 let old = cas_val(addr, expected, new, ok, fail);
                 note(addr, SIZE, orders(ok, fail), old == expected, old != expected, site, tsc);
                 old
@@ -155,7 +155,7 @@ macro_rules! width {
 
         /// Armed entry.
         pub extern "C" fn $seen(addr: u64, value: $int, order: u32, site: u32) -> $int {
-            let tsc = arch::counter();
+            let tsc = stream::now();
             let old = $name(addr, value, order);
             note(addr, SIZE, orders(order, 0), true, false, site, tsc);
             old
@@ -220,7 +220,7 @@ pub mod wide {
     }
 
     extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> Pair {
-        let tsc = arch::counter();
+        let tsc = stream::now();
         let value = __tsan_atomic128_load(addr, order);
         note(addr, 16, orders(order, 0), false, false, site, tsc);
         value
@@ -233,7 +233,7 @@ pub mod wide {
     }
 
     extern "C" fn store_seen(addr: u64, value: Pair, order: u32, site: u32) {
-        note(addr, 16, orders(order, 0), true, false, site, arch::counter());
+        note(addr, 16, orders(order, 0), true, false, site, stream::now());
         __tsan_atomic128_store(addr, value, order);
     }
 
@@ -247,7 +247,7 @@ pub mod wide {
             }
 
             extern "C" fn $seen(addr: u64, value: Pair, order: u32, site: u32) -> Pair {
-                let tsc = arch::counter();
+                let tsc = stream::now();
                 let old = $name(addr, value, order);
                 note(addr, 16, orders(order, 0), true, false, site, tsc);
                 old
@@ -304,6 +304,7 @@ pub mod wide {
 
     // All six integer argument registers are taken: the id comes in r11 and goes on as a seventh
     // argument on the stack.
+    #[cfg(not(feature = "stub"))]
     core::arch::global_asm!(
         ".text",
         ".p2align 4",
@@ -320,12 +321,18 @@ pub mod wide {
     );
 
     extern "C" fn cas_seen(addr: u64, expected: *mut u128, new: Pair, ok: u32, fail: u32, site: u64) -> i32 {
-        let tsc = arch::counter();
+        let tsc = stream::now();
         let done = cas(addr, expected, new.into());
         note(addr, 16, orders(ok, fail), done, !done, site as u32, tsc);
         i32::from(done)
     }
 
+    #[cfg(feature = "stub")]
+    fn cas_shim() -> usize {
+        0
+    }
+
+    #[cfg(not(feature = "stub"))]
     fn cas_shim() -> usize {
         let at: usize;
         // SAFETY: takes an address.
@@ -372,7 +379,7 @@ extern "C" fn fence_seen(order: u32, site: u32) {
         shadow::seen_atomic(site);
     } else {
         let order = u64::from(Order::from_abi(order) as u8);
-        stream::emit_at_site(EventKind::Fence, site, 0, [order, 0, 0], arch::counter());
+        stream::emit_at_site(EventKind::Fence, site, 0, [order, 0, 0], stream::now());
     }
     __tsan_atomic_thread_fence(order);
 }

@@ -45,11 +45,16 @@ fn dies(block: Reg, pc: Reg) {
 
 /// Calls `operator new` or `delete`; the `malloc` or `free` inside takes `pc` for its caller.
 fn on_behalf(slot: Slot, a: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
-    if let Some(state) = thread_state::current_or_adopt() {
-        state.alloc_pc = pc;
-    }
+    // One operator may call another: the outermost caller is the one that asked.
+    let outermost = thread_state::current_or_adopt().is_some_and(|state| {
+        let outermost = state.alloc_pc == 0;
+        if outermost {
+            state.alloc_pc = pc;
+        }
+        outermost
+    });
     let result = real::call(slot, a, b, c, 0, 0);
-    if let Some(state) = thread_state::current() {
+    if outermost && let Some(state) = thread_state::current() {
         state.alloc_pc = 0;
     }
     result

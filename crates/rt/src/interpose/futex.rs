@@ -31,7 +31,7 @@ pub extern "C" fn syscall(number: Reg, a: Reg, b: Reg, c: Reg, d: Reg, e: Reg, f
             result
         }
         SYS_SECCOMP => {
-            sink::seal();
+            sink::seal(a == 0);
             go()
         }
         _ => go(),

@@ -12,14 +12,20 @@ use super::{Reg, wrappers};
 use crate::{lifecycle, real, sink, stream};
 
 /// Called by the Note shims before they jump to the real function.
-pub extern "C" fn note(index: u32, pc: Reg, first: Reg) {
+pub extern "C" fn note(index: u32, pc: Reg, first: Reg, second: Reg) {
     const PR_SET_SECCOMP: usize = 22;
+    const PR_SET_TSC: usize = 26;
+    const SECCOMP_MODE_STRICT: usize = 1;
+    const PR_TSC_SIGSEGV: usize = 2;
     let slot = index as usize;
     stream::emit(EventKind::Note, pc, [pack::object(first as u64, index as u16), 0, 0]);
     if slot == Slot::_exit as usize || slot == Slot::_Exit as usize || slot == Slot::quick_exit as usize {
         sink::clean_exit();
     } else if slot == Slot::prctl as usize && first == PR_SET_SECCOMP {
-        sink::seal();
+        // Strict mode forbids reading the counter too.
+        sink::seal(second == SECCOMP_MODE_STRICT);
+    } else if slot == Slot::prctl as usize && first == PR_SET_TSC && second == PR_TSC_SIGSEGV {
+        sink::seal(true);
     }
 }
 
