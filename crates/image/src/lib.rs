@@ -1,0 +1,35 @@
+//! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
+//! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
+//! address is called ([`variables`]) and where its functions lie ([`functions`]).
+//!
+//! Every public offset counts from the image's load base (the lowest `PT_LOAD` address), as the
+//! site table's do; link-time addresses stay inside the crate. Nothing here runs the image, maps it
+//! or asks the network; what cannot be read is an error with an offset, or a counter.
+//!
+//! Limits: ELF64, little-endian, x86-64. All decoding of machine code is in one file (`x86.rs`);
+//! another architecture is a second file of that shape.
+
+#![forbid(unsafe_code)]
+
+mod demangle;
+mod dwarf;
+mod elf;
+pub mod embed;
+pub mod functions;
+pub mod image;
+pub mod index;
+pub mod lines;
+pub mod site_list;
+pub mod sites;
+mod types;
+pub mod variables;
+mod x86;
+
+pub use embed::{EmbedError, embed, read_table};
+pub use functions::{Function, FunctionGroup, Functions, Part};
+pub use image::{Image, ImageProblem, OpenImageError};
+pub use index::{IndexError, IndexSummary, Loaded, Origin, index, load_or_build};
+pub use lines::{Frame, LineCounters, Symboliser};
+pub use site_list::{SiteInfo, SiteList};
+pub use sites::{SiteCounters, Sites, find_sites, table_bytes};
+pub use variables::{VariableName, Variables};

@@ -1,0 +1,10 @@
+//! Tests on images that the real compilers and linkers of this machine make.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod damage;
+mod embed;
+mod lines;
+mod sites;
+mod support;
+mod variables;
