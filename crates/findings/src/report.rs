@@ -1,0 +1,172 @@
+//! The JSON of findings: one document for every command that yields them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Tally;
+
+/// Version of the document.
+///
+/// 1: first.
+pub const VERSION: u32 = 1;
+
+/// What a command found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What was run.
+    pub program: Program,
+    /// How its runs ended.
+    pub runs: Runs,
+    /// What is or may be wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// A report of the current version.
+    pub fn new(program: Program, runs: Runs, findings: Vec<Finding>) -> Report {
+        Report { version: VERSION, program, runs, findings }
+    }
+}
+
+/// A program under test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its file.
+    pub path: String,
+    /// Its build-id in hexadecimal; empty where it has none.
+    pub build_id: String,
+}
+
+/// How runs ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    /// All.
+    pub total: u64,
+    /// Passed.
+    pub pass: u64,
+    /// Failed.
+    pub fail: u64,
+    /// Hung.
+    pub hang: u64,
+}
+
+impl From<Tally> for Runs {
+    fn from(tally: Tally) -> Runs {
+        Runs { total: tally.total(), pass: tally.pass, fail: tally.fail, hang: tally.hang }
+    }
+}
+
+/// Something that is or may be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The same bug has the same id on every run and machine.
+    pub id: String,
+    /// What sort of bug.
+    pub kind: Kind,
+    /// How sure it is.
+    pub status: Status,
+    /// What it was seen to do.
+    pub harm: Harm,
+    /// The accesses that make it up, in the order that goes wrong.
+    pub accesses: Vec<Access>,
+    /// The schedule that makes it happen.
+    pub clip: Option<String>,
+    /// The command that makes it happen.
+    pub replay: Option<String>,
+}
+
+impl Finding {
+    /// A finding that nothing has confirmed yet.
+    pub fn new(id: String, kind: Kind, accesses: Vec<Access>) -> Finding {
+        Finding { id, kind, status: Status::Predicted, harm: Harm::NoneSeen, accesses, clip: None, replay: None }
+    }
+}
+
+/// Sorts of bugs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// Two accesses, one a write, that nothing orders.
+    DataRace,
+    /// Accesses to one variable that should be one.
+    AtomicityViolation,
+    /// Accesses to several variables that should be one.
+    AtomicSetViolation,
+    /// Two accesses in the wrong order.
+    OrderViolation,
+    /// Threads that wait for each other.
+    Deadlock,
+    /// A wake-up that nobody waited for yet.
+    LostWakeup,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Status {
+    /// It may happen.
+    Predicted,
+    /// It was made to happen.
+    Confirmed,
+    /// It could not be made to happen.
+    Refuted,
+}
+
+/// What a finding was seen to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Harm {
+    /// Nothing yet.
+    NoneSeen,
+    /// An assertion failed.
+    Assertion,
+    /// The program crashed.
+    Crash,
+    /// The program hung.
+    Hang,
+    /// The exit code was wrong.
+    WrongExit,
+    /// The user's oracle said so.
+    Oracle,
+}
+
+/// One access of a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Thread index.
+    pub thread: u32,
+    /// `read`, `write`, `lock`, `wait`, `signal`, …
+    pub op: String,
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// The variable.
+    pub variable: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_the_documented_shape() {
+        let text = r#"{"version":1,"program":{"path":"./bank","build_id":"ab12"},
+            "runs":{"total":20,"pass":18,"fail":2,"hang":0},
+            "findings":[{"id":"f1","kind":"data-race","status":"confirmed","harm":"none-seen",
+              "accesses":[{"thread":1,"op":"read","function":"deposit","file":"bank.c","line":8,"variable":"balance"}],
+              "clip":null,"replay":null}]}"#;
+        let report: Report = serde_json::from_str(text).expect("parses");
+        assert_eq!(report.findings[0].kind, Kind::DataRace);
+        let again = serde_json::to_value(&report).expect("serialises");
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(text).expect("parses"));
+    }
+}

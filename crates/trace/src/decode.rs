@@ -1,0 +1,224 @@
+//! A thread's words become events.
+//!
+//! Every chunk restates time, regions and context, so each is read on its own. A zero word is room that
+//! was reserved and never filled: the process died there, and what lies behind it in the chunk may be
+//! the tail of a torn record, so it is left out and counted.
+//!
+//! The decoder is total: every word has a reading (see `events::pack`), kinds of a later version are
+//! skipped by their length and counted, and a record that its chunk cuts off is dropped and counted.
+//! Times never go backwards within a thread. An untimed access gets a time between its timed
+//! neighbours, evenly spread, and says so ([`Exactness::Between`]).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use selvedge_events::pack::{self, Small, Word};
+use selvedge_events::{EventKind, GuestAddr, SiteId, ThreadIx, Ticks};
+
+use crate::context::{Contexts, Stack};
+use crate::event::{Event, EventBody, Exactness, Place, body, place};
+use crate::limits;
+use crate::read::TraceFile;
+use crate::words::Words;
+
+/// What a decoder had to leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Records of kinds that this version does not know.
+    pub unknown: u64,
+    /// Records cut off, or whose words make no sense.
+    pub broken: u64,
+    /// Events that the runtime says it lost.
+    pub lost: u64,
+}
+
+/// The events of one thread, in its order.
+#[derive(Debug)]
+pub struct ThreadEvents {
+    thread: ThreadIx,
+    words: Words,
+    contexts: Arc<Contexts>,
+    stack: Stack,
+    regions: [u32; pack::REGIONS],
+    /// Records with one extra word that may be repeated: first word without time, extra word.
+    memo: Box<[(u64, u64); pack::MEMO]>,
+    epoch: u64,
+    /// Time of the last timed event.
+    last: u64,
+    next_index: u64,
+    /// Events with their times settled.
+    ready: VecDeque<Event>,
+    /// Accesses since the last timed event, not yet given a time.
+    burst: Vec<Event>,
+    left_out: LeftOut,
+}
+
+impl ThreadEvents {
+    pub(crate) fn new(file: &TraceFile, thread: ThreadIx, contexts: Arc<Contexts>) -> ThreadEvents {
+        ThreadEvents {
+            thread,
+            words: Words::new(Arc::clone(&file.source), file.pieces(thread)),
+            contexts,
+            stack: Stack::new(),
+            regions: [0; pack::REGIONS],
+            memo: Box::new([(0, 0); pack::MEMO]),
+            epoch: 0,
+            last: file.header().start.0 & !(pack::TICK - 1),
+            next_index: 0,
+            ready: VecDeque::new(),
+            burst: Vec::new(),
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Bytes of words read so far, padding not counted.
+    pub fn bytes(&self) -> u64 {
+        self.words.used * 8
+    }
+
+    /// What was left out so far.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+
+    /// Reads words until an event is ready; false at the end.
+    fn advance(&mut self) -> bool {
+        while self.ready.is_empty() {
+            let Some(word) = self.words.next_in_piece() else {
+                if self.words.next_piece() {
+                    self.regions = [0; pack::REGIONS];
+                    *self.memo = [(0, 0); pack::MEMO];
+                    self.epoch = 0;
+                    continue;
+                }
+                self.settle(self.last);
+                return !self.ready.is_empty();
+            };
+            match Word::unpack(word) {
+                Word::Padding => self.left_out.broken += u64::from(self.words.end_piece()),
+                Word::Short { site, region, low, time } => {
+                    let high = self.regions.get(region as usize).copied().unwrap_or(0);
+                    let addr = GuestAddr(u64::from(high) << 32 | u64::from(low));
+                    self.take(time, Place::Site(SiteId(site)), EventBody::Access { addr });
+                }
+                Word::Wide { kind, extra, time, payload } => self.wide(word, kind, extra, time, payload),
+                Word::Small(small) => self.small(small),
+                Word::Unknown(_) => self.left_out.unknown += 1,
+            }
+        }
+        true
+    }
+
+    fn wide(&mut self, first: u64, kind: u8, extra: u8, time: u16, payload: u64) {
+        let mut words = [0; 3];
+        for at in 0..usize::from(extra) {
+            // A record never crosses from one chunk into the next.
+            let Some(word) = self.words.next_in_piece() else {
+                self.left_out.broken += 1;
+                return;
+            };
+            if let Some(slot) = words.get_mut(at) {
+                *slot = word;
+            }
+        }
+        if extra == 1 {
+            let key = (pack::timeless(first), words[0]);
+            if let Some(memo) = self.memo.get_mut(pack::memo_slot(key.0, key.1) as usize) {
+                *memo = key;
+            }
+        }
+        self.record(kind, extra, time, payload, words);
+    }
+
+    /// A remembered record happens again.
+    fn repeat(&mut self, slot: u8, time: u16) {
+        let (first, word) = self.memo.get(usize::from(slot)).copied().unwrap_or((0, 0));
+        match Word::unpack(pack::with_time(first, time)) {
+            Word::Wide { kind, extra, time, payload } => self.record(kind, extra, time, payload, [word, 0, 0]),
+            _ => self.left_out.broken += 1,
+        }
+    }
+
+    fn record(&mut self, kind: u8, extra: u8, time: u16, payload: u64, mut words: [u64; 3]) {
+        let Some(kind) = EventKind::from_u8(kind) else {
+            self.left_out.unknown += 1;
+            return;
+        };
+        let mut needed = kind.words();
+        if kind == EventKind::Alloc && extra == 1 {
+            // A small size stands beside the address.
+            words[1] = u64::from(pack::split_object(words[0]).1);
+            needed = 1;
+        }
+        match body(kind, payload, &words).filter(|_| extra >= needed) {
+            Some(body) => self.take(Some(time), place(kind, payload), body),
+            None => self.left_out.broken += 1,
+        }
+    }
+
+    fn small(&mut self, small: Small) {
+        match small {
+            Small::Epoch(epoch) => self.epoch = epoch & ((1 << 46) - 1),
+            Small::Region { slot, high } => {
+                if let Some(region) = self.regions.get_mut(slot as usize) {
+                    *region = high;
+                }
+            }
+            Small::Pop(count) => self.stack.pop(count),
+            Small::Push { pops, pc } => {
+                self.stack.pop(u32::from(pops));
+                self.stack.push(&self.contexts, pc);
+            }
+            Small::Repeat { slot, time, pops } => {
+                self.stack.pop(u32::from(pops));
+                self.repeat(slot, time);
+            }
+            Small::Lost(count) => self.left_out.lost = self.left_out.lost.saturating_add(count),
+        }
+    }
+
+    fn take(&mut self, time: Option<u16>, place: Place, body: EventBody) {
+        let mut event = Event {
+            thread: self.thread,
+            index: self.next_index,
+            time: Ticks(self.last),
+            exactness: Exactness::Between,
+            context: self.stack.top(),
+            place,
+            body,
+        };
+        self.next_index += 1;
+        let Some(time) = time else {
+            self.burst.push(event);
+            if self.burst.len() >= limits::MAX_BURST {
+                self.settle(self.last);
+            }
+            return;
+        };
+        let time = pack::tsc_of(self.epoch, time).max(self.last);
+        self.settle(time);
+        self.last = time;
+        event.time = Ticks(time);
+        event.exactness = Exactness::Timed;
+        self.ready.push_back(event);
+    }
+
+    /// Spreads the held-back accesses evenly between the last timed event and `until`.
+    fn settle(&mut self, until: u64) {
+        let span = u128::from(until.saturating_sub(self.last));
+        let parts = self.burst.len() as u128 + 1;
+        for (at, mut event) in self.burst.drain(..).enumerate() {
+            let step = span * (at as u128 + 1) / parts;
+            event.time = Ticks(self.last.saturating_add(step as u64));
+            self.ready.push_back(event);
+        }
+    }
+}
+
+impl Iterator for ThreadEvents {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        if self.advance() { self.ready.pop_front() } else { None }
+    }
+}
