@@ -1,0 +1,257 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use selvedge_drive::store::DEFAULT_DIR;
+
+/// Finds, proves, explains and tolerates concurrency bugs in native programs.
+#[derive(Debug, Parser)]
+#[command(name = "selvedge", version, arg_required_else_help = true, after_help = EXITS)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The exit codes that a user meets; `findings::EXIT_CODES` has them all.
+const EXITS: &str = "\
+Start here:
+  selvedge demo                           see it work on a small program
+  selvedge cc -O1 -g prog.c -o prog       build with it
+  selvedge record -- ./prog               record a run
+  selvedge trace                          look at it
+
+Exit codes: the program's own (128 + signal) where one program ran once; else 0 nothing to report, \
+1 some runs failed, 2 wrong usage, 66 findings, 70 internal error, 101 build failed, 124 hang or time-out.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The C compiler, with instrumentation
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example: selvedge cc -O1 -g prog.c -o prog -pthread\n\
+                      All arguments are the compiler's. The compiler is $SELVEDGE_CC, else cc. \
+                      Under the name selvedge-cc it can be put in the place of CC."
+    )]
+    Cc {
+        /// The compiler's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// The C++ compiler, with instrumentation
+    #[command(
+        name = "c++",
+        disable_help_flag = true,
+        after_help = "Example: selvedge c++ -O1 -g prog.cc -o prog -pthread\n\
+                      All arguments are the compiler's. The compiler is $SELVEDGE_CXX, else c++."
+    )]
+    Cxx {
+        /// The compiler's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Runs a whole build with instrumentation
+    Build(BuildArgs),
+    /// Lists the instrumented places of a program or library
+    Sites(SitesArgs),
+    /// Writes the table of instrumented places into a program or library anew
+    Index(IndexArgs),
+    /// Records runs of a program
+    Record(RecordArgs),
+    /// Lists recorded runs
+    Runs(RunsArgs),
+    /// Prints a recorded run as an interleaving of its threads
+    Trace(TraceArgs),
+    /// Builds, records and explains a small buggy program
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge build -- make -j4\n  selvedge build -- cmake --build b\n\n\
+    CC and CXX are set, and compilers called by name are found in front of PATH, so nothing in the build \
+    needs to change.")]
+pub(crate) struct BuildArgs {
+    /// Keep this compile_commands.json up to date
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compile_commands: Option<PathBuf>,
+    /// The build command
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge sites ./prog --function withdraw")]
+pub(crate) struct SitesArgs {
+    /// The program or shared library
+    pub(crate) image: PathBuf,
+    /// Only sites in functions whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only sites whose hook's name contains this, such as write4 or atomic
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hook: Option<String>,
+    /// JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge index ./prog\n\n\
+    The compiler wrapper does this after linking; it is needed again after a tool has changed the file.")]
+pub(crate) struct IndexArgs {
+    /// The program or shared library
+    pub(crate) image: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge record -- ./prog input.txt\n  \
+    selvedge record -n 100 --timeout 10s -- ./prog\n  \
+    selvedge record -n 20 --oracle 'grep -q \"total 100\" $SELVEDGE_RUN_DIR/stdout' -- ./prog\n\n\
+    A survey run first finds the places that touch memory shared between threads; it is kept and used \
+    again while program and arguments are the same. With -n, output of the program goes to the run's \
+    directory, not to the terminal.")]
+pub(crate) struct RecordArgs {
+    /// How many runs to record
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// End a run after this time and label it `hang`: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
+    /// How many survey runs to make
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) survey_runs: u32,
+    /// Survey again, even if a kept survey would do
+    #[arg(long)]
+    pub(crate) resurvey: bool,
+    /// Stop after the survey
+    #[arg(long, conflicts_with = "plan_only")]
+    pub(crate) survey_only: bool,
+    /// Stop after the survey and write the plan of the recording to FILE; any program started with
+    /// SELVEDGE_PLAN=FILE is then recorded into DIR/direct
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan_only: Option<PathBuf>,
+    /// Most MiB of trace that one process may leave
+    #[arg(long, default_value_t = 4096, value_name = "MIB")]
+    pub(crate) trace_limit_mb: u64,
+    /// Most MiB of memory that the recorder may use inside the program
+    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    pub(crate) memory_limit_mb: u32,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge runs --json")]
+pub(crate) struct RunsArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge trace                       the latest run\n  \
+    selvedge trace 12 --variable balance\n  selvedge trace 12 --thread T1 --thread main\n  \
+    selvedge trace 12 --std > run.std    for RAPID and its relatives")]
+pub(crate) struct TraceArgs {
+    /// A run's number, a run's directory, or a trace file; the latest run where it is left out
+    pub(crate) run: Option<String>,
+    /// Only this thread: its number, name or creation path; may be given again
+    #[arg(long = "thread", value_name = "THREAD")]
+    pub(crate) threads: Vec<String>,
+    /// Only events on variables whose name contains this; =NAME for exactly this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variable: Option<String>,
+    /// Most lines for each process
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Only the summary
+    #[arg(long, conflicts_with_all = ["json", "std", "columns"])]
+    pub(crate) summary: bool,
+    /// Threads side by side
+    #[arg(long, conflicts_with_all = ["json", "std"])]
+    pub(crate) columns: bool,
+    /// JSON lines: a header for each process, then its events
+    #[arg(long, conflicts_with = "std")]
+    pub(crate) json: bool,
+    /// The text form of RAPID: T1|w(V2)|file:line
+    #[arg(long)]
+    pub(crate) std: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge demo --keep demo")]
+pub(crate) struct DemoArgs {
+    /// Keep the program and its runs in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub(crate) out: PathBuf,
+}
+
+/// `10`, `10s`, `500ms`, `2m`, `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("use a number and ms, s, m or h, as in 10s".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "use a number and ms, s, m or h, as in 10s".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * factor).map_err(|_| "too long".to_owned())?;
+    if time.is_zero() { Err("must be more than nothing".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("selvedge {}", command.get_name())), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn durations() {
+        let cases = [("10", 10_000), ("1.5s", 1500), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)];
+        for (text, millis) in cases {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "x", "10 s", "0", "-1", "1d", "1e400"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

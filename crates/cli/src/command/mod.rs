@@ -1,0 +1,10 @@
+//! One file a command.
+
+pub(crate) mod build;
+pub(crate) mod cc;
+pub(crate) mod demo;
+pub(crate) mod index;
+pub(crate) mod record;
+pub(crate) mod runs;
+pub(crate) mod sites;
+pub(crate) mod trace;

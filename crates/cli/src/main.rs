@@ -1,0 +1,55 @@
+//! The command `selvedge`: reads the command line, calls the libraries, and says what went wrong.
+//!
+//! Under the name of a compiler (`selvedge-cc`, `selvedge-c++`, or a shim that `selvedge build` made) it is
+//! that compiler, and the whole command line is the compiler's.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod messages;
+mod runtime;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use selvedge_drive::build::Driver;
+
+use crate::args::{Cli, Command};
+use crate::messages::Failure;
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    let code = match run(&argv) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    };
+    ExitCode::from(code)
+}
+
+fn run(argv: &[OsString]) -> Result<u8, Failure> {
+    let name = argv.first().and_then(|name| Driver::from_program_name(name));
+    if let (Some(driver), Some(rest)) = (name, argv.get(1..)) {
+        return command::cc::run(driver, rest);
+    }
+    // Everything after `cc` is the compiler's, also what looks like ours.
+    if let (Some(word), Some(rest)) = (argv.get(1), argv.get(2..)) {
+        match word.to_str() {
+            Some("cc") => return command::cc::run(Driver::C, rest),
+            Some("c++") => return command::cc::run(Driver::Cxx, rest),
+            _ => {}
+        }
+    }
+    match Cli::parse_from(argv).command {
+        Command::Cc { args } => command::cc::run(Driver::C, &args),
+        Command::Cxx { args } => command::cc::run(Driver::Cxx, &args),
+        Command::Build(args) => command::build::run(&args),
+        Command::Sites(args) => command::sites::run(&args),
+        Command::Index(args) => command::index::run(&args),
+        Command::Record(args) => command::record::run(args),
+        Command::Runs(args) => command::runs::run(&args),
+        Command::Trace(args) => command::trace::run(&args),
+        Command::Demo(args) => command::demo::run(&args),
+    }
+}

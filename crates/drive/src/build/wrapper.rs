@@ -1,0 +1,195 @@
+//! `selvedge cc` and `selvedge c++`: classify, plan, run the real compiler.
+//!
+//! Where nothing is left to do afterwards, the compiler takes this process's place, so its exit code, signals, standard input
+//! and speed are its own. After a link the wrapper stays to have the site table written. Standard streams and environment
+//! are handed on untouched; under `selvedge build` the shims are taken off `PATH`, so that nothing below finds them again.
+//!
+//! Under ccache, prefer `SELVEDGE_CC="ccache gcc"`: ccache then sees the real compiler and the added flags. The other way
+//! round (`ccache selvedge-cc`) works too, but ccache then watches this program and not gcc for a change of version.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use super::args::{Action, classify};
+use super::compile_commands;
+use super::compiler::{Compiler, Driver, Environment, FindCompilerError, IdentifyError, write_whole};
+use super::plan::{CompilerId, Family, GCC_SPECS, Plan, Refusal, RuntimeFiles, plan};
+use super::response::expand;
+
+/// How a child process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With this code.
+    Code(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The code to exit with: the child's own, or 128 and the signal's number, as shells do.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX),
+        }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(u8::try_from(code).unwrap_or(u8::MAX)),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Code(u8::MAX),
+        }
+    }
+}
+
+/// Why the compiler was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum WrapError {
+    /// The command could not work with the runtime.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no compiler.
+    #[error(transparent)]
+    Find(#[from] FindCompilerError),
+    /// The compiler is not one we know.
+    #[error(transparent)]
+    Identify(#[from] IdentifyError),
+    /// The compiler could not be started.
+    #[error("cannot start the compiler `{}`; check that it can be run", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl WrapError {
+    /// The exit code for it: 2 for a refused command, 127 for a missing compiler, 126 for one that does not start.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::Identify(IdentifyError::Unknown { .. }) => 2,
+            Self::Find(FindCompilerError::NotFound { .. }) => 127,
+            Self::Find(_) => 2,
+            Self::Identify(IdentifyError::Start { .. }) | Self::Start { .. } => 126,
+        }
+    }
+}
+
+/// What is called with every image that was linked.
+pub type PostLink<'a> = dyn FnMut(&Path) -> Result<(), Box<dyn std::error::Error>> + 'a;
+
+/// A compiler in disguise.
+pub struct Wrapper<'a> {
+    /// Which front end.
+    pub driver: Driver,
+    /// The runtime to link.
+    pub runtime: &'a RuntimeFiles,
+    /// Where to keep what is known about compilers. Created when needed.
+    pub cache_dir: &'a Path,
+    /// The running executable, which must not be taken for the compiler.
+    pub own_executable: &'a Path,
+    /// What the environment says.
+    pub environment: Environment,
+    /// Writes the site table. If it fails, a warning appears and the build goes on.
+    pub post_link: &'a mut PostLink<'a>,
+}
+
+impl fmt::Debug for Wrapper<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wrapper")
+            .field("driver", &self.driver)
+            .field("runtime", &self.runtime)
+            .field("cache_dir", &self.cache_dir)
+            .field("own_executable", &self.own_executable)
+            .field("environment", &self.environment)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Wrapper<'_> {
+    /// Runs the compiler for these arguments (without the program name). Does not return when the compiler
+    /// takes this process's place, which is whenever nothing is linked.
+    ///
+    /// # Errors
+    /// If the command is refused, or no compiler can be run. What the compiler itself says is not an error here.
+    pub fn run(self, args: &[OsString]) -> Result<Exit, WrapError> {
+        let compiler = Compiler::find(&self.driver, &self.environment, self.own_executable)?;
+        let expanded = expand(args, &|path| std::fs::read(path).ok());
+        let line = classify(&expanded);
+        if line.action == Action::Passthrough {
+            return Err(self.replace(&compiler, args));
+        }
+        let id = compiler.identify(self.cache_dir)?;
+        let specs = self.specs(line.action, id);
+        let plan = plan(args, &expanded, &line, id, self.runtime, specs.as_deref())?;
+        if let Some(file) = &self.environment.compile_commands {
+            let noted = compile_commands::note(file, &compiler, &plan.args, &line);
+            if let Err(error) = noted {
+                warn(&error);
+            }
+        }
+        match plan {
+            Plan { args, linked: None } => Err(self.replace(&compiler, &args)),
+            Plan { args, linked: Some(image) } => self.link(&compiler, &args, &image),
+        }
+    }
+
+    /// The specs file for gcc, written on first use.
+    fn specs(&self, action: Action, id: CompilerId) -> Option<PathBuf> {
+        if action != Action::CompileAndLink || id.family != Family::Gcc {
+            return None;
+        }
+        let file = self.cache_dir.join("gcc-hooks-1.specs");
+        let there = std::fs::read(&file).is_ok_and(|text| text == GCC_SPECS.as_bytes());
+        (there || write_whole(&file, GCC_SPECS.as_bytes()).is_ok()).then_some(file)
+    }
+
+    fn command(&self, compiler: &Compiler, args: &[OsString]) -> Command {
+        let words = compiler.words();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(args);
+        if self.environment.shims.is_some() {
+            command.env("PATH", self.environment.path_without_shims());
+        }
+        command
+    }
+
+    /// Becomes the compiler; comes back only with the reason why not.
+    fn replace(&self, compiler: &Compiler, args: &[OsString]) -> WrapError {
+        let source = self.command(compiler, args).exec();
+        start_error(compiler, source)
+    }
+
+    fn link(self, compiler: &Compiler, args: &[OsString], image: &Path) -> Result<Exit, WrapError> {
+        let status = self.command(compiler, args).status().map_err(|source| start_error(compiler, source))?;
+        // `-o /dev/null` and `-Wl,--version` succeed without leaving an image.
+        if status.success()
+            && image.is_file()
+            && let Err(error) = (self.post_link)(image)
+        {
+            warn(&format_args!(
+                "no site table for `{}`: {error}; it will be made when the program is first used",
+                image.display()
+            ));
+        }
+        Ok(status.into())
+    }
+}
+
+fn start_error(compiler: &Compiler, source: io::Error) -> WrapError {
+    WrapError::Start { program: PathBuf::from(&compiler.words()[0]), source }
+}
+
+/// One line on standard error. That it cannot be written is nobody's concern.
+fn warn(message: &dyn fmt::Display) {
+    drop(writeln!(io::stderr(), "selvedge: warning: {message}"));
+}

@@ -1,0 +1,18 @@
+//! Orchestration: building instrumented programs, running them under plans, labelling the runs and
+//! keeping what they leave behind.
+//!
+//! [`build`] is the compiler wrapper. [`plan`] writes what the runtime is to do, [`arm`] chooses the
+//! sites for it from a survey, [`run`] runs a guest once, [`store`] keeps runs on disk, [`survey`] and
+//! [`record`] put these together.
+
+#![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod build;
+pub mod guest_input;
+pub mod plan;
+pub mod program;
+pub mod record;
+pub mod run;
+pub mod store;
+pub mod survey;

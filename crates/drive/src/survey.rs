@@ -1,0 +1,277 @@
+//! Survey runs: which sites touch memory that threads share.
+//!
+//! What they saw is kept per build-id and arguments, and used again as long as all images are the
+//! same. An image that carries no site table shows itself only once it is loaded; then the survey runs
+//! again with a plan that brings the table along.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use selvedge_events::plan::Observe;
+use selvedge_events::{HookIx, bytes, site_table};
+use selvedge_image::Image;
+use selvedge_trace::survey::Seen;
+use selvedge_trace::{OpenRunError, Run, Survey};
+use serde::{Deserialize, Serialize};
+
+use crate::arm::ImageSites;
+use crate::guest_input::GuestInput;
+use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
+use crate::program::{Program, hex, unhex};
+use crate::run::{End, Guest, GuestOutput, RunGuestError, RunRequest, Stop, run_guest};
+use crate::store::{Store, StoreError, write_whole};
+
+/// Version of the survey file.
+///
+/// 1: first.
+const VERSION: u32 = 1;
+
+/// Why there is no survey.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SurveyError {
+    /// A file of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The plan.
+    #[error("cannot write the survey's plan")]
+    Plan(#[from] WritePlanError),
+    /// The guest.
+    #[error(transparent)]
+    Guest(#[from] RunGuestError),
+    /// The trace.
+    #[error("cannot read what the survey run left")]
+    Trace(#[source] OpenRunError),
+    /// No process left a trace.
+    #[error(
+        "`{}` left no trace: it was not built with selvedge; build it with `selvedge cc`, `selvedge c++` or `selvedge build`",
+        program.display()
+    )]
+    NotInstrumented {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The user stopped it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What to survey.
+#[derive(Debug)]
+pub struct SurveyRequest<'a> {
+    /// The program and its arguments.
+    pub guest: &'a Guest,
+    /// Its file.
+    pub program: &'a Program,
+    /// Where surveys are kept.
+    pub store: &'a Store,
+    /// How many runs.
+    pub runs: u32,
+    /// Whether to survey even if a kept survey would do.
+    pub fresh: bool,
+    /// Most time for each run.
+    pub timeout: Option<Duration>,
+    /// Memory that the runtime may use for itself, in MiB.
+    pub memory_limit_mb: u32,
+    /// Set when the user wants to stop.
+    pub stop: &'a Stop,
+}
+
+/// A survey with the images that it speaks of.
+#[derive(Debug)]
+pub struct Surveyed {
+    /// What was seen.
+    pub survey: Survey,
+    /// The instrumented images.
+    pub images: Vec<ImageSites>,
+    /// Runs that it sums up.
+    pub runs: u32,
+    /// Whether it was kept from before.
+    pub kept: bool,
+    /// How the last run ended, where there was one.
+    pub end: Option<End>,
+}
+
+/// Surveys a program, or takes the kept survey.
+pub fn survey(
+    request: &SurveyRequest<'_>,
+    input: &mut GuestInput,
+    each: &mut dyn FnMut(u32),
+) -> Result<Surveyed, SurveyError> {
+    let file = request.store.survey_file(&key(request));
+    if !request.fresh
+        && let Some((survey, runs)) = load(&file)
+        && runs >= request.runs
+        && let Some(images) = images_of(&survey)
+    {
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None });
+    }
+    let own = ImageSites::load(&request.program.path, &request.program.build_id);
+    let mut tables: BTreeMap<Vec<u8>, ImageSpec> = BTreeMap::new();
+    if let Some(spec) = own.as_ref().and_then(ImageSites::table_spec) {
+        tables.insert(spec.build_id.clone(), spec);
+    }
+    let mut survey = Survey::default();
+    let mut images = Vec::new();
+    let (mut done, mut end) = (0, None);
+    while done < request.runs.max(1) {
+        each(done + 1);
+        end = Some(run_once(request, &tables, input, &mut survey)?);
+        images = images_of(&survey).unwrap_or_default();
+        let known = tables.len();
+        for spec in images.iter().filter_map(ImageSites::table_spec) {
+            tables.entry(spec.build_id.clone()).or_insert(spec);
+        }
+        // A run that met an image without its table does not count, unless that was all it could do.
+        if tables.len() == known {
+            done += 1;
+        }
+    }
+    save(&file, &survey, done)?;
+    Ok(Surveyed { survey, images, runs: done, kept: false, end })
+}
+
+fn run_once(
+    request: &SurveyRequest<'_>,
+    tables: &BTreeMap<Vec<u8>, ImageSpec>,
+    input: &mut GuestInput,
+    survey: &mut Survey,
+) -> Result<End, SurveyError> {
+    let create = |source| StoreError::Create { path: request.store.dir().to_owned(), source };
+    let dir = tempfile::Builder::new().prefix("survey-").tempdir_in(request.store.dir()).map_err(create)?;
+    let mut plan = PlanSpec::new(Observe::Survey, dir.path());
+    plan.memory_limit_mb = request.memory_limit_mb;
+    plan.images = tables.values().cloned().collect();
+    let plan_file = dir.path().join("plan");
+    write_whole(&plan_file, &plan.to_bytes()?)?;
+    let run = RunRequest {
+        guest: request.guest,
+        plan: &plan_file,
+        output: GuestOutput::Files(dir.path().to_owned()),
+        timeout: request.timeout,
+        stop: request.stop,
+    };
+    let (end, _) = run_guest(&run, input)?;
+    if request.stop.is_set() {
+        return Err(SurveyError::Stopped);
+    }
+    let run = match Run::open(dir.path()) {
+        Err(OpenRunError::Empty { .. }) => {
+            return Err(SurveyError::NotInstrumented { program: request.program.path.clone() });
+        }
+        other => other.map_err(SurveyError::Trace)?,
+    };
+    for process in &run.processes {
+        survey.add_process(process);
+    }
+    Ok(end)
+}
+
+/// The instrumented images of a survey; `None` where one is not the same any more.
+fn images_of(survey: &Survey) -> Option<Vec<ImageSites>> {
+    let mut images = Vec::new();
+    for (build_id, image) in survey.images() {
+        match ImageSites::load_if_instrumented(&image.path, build_id, !image.sites.is_empty()) {
+            Some(sites) if !sites.entries.is_empty() => images.push(sites),
+            None if !image.sites.is_empty() => return None,
+            _ => {}
+        }
+    }
+    Some(images)
+}
+
+impl ImageSites {
+    /// As [`ImageSites::load`], but does not search images that name no hook.
+    fn load_if_instrumented(path: &Path, build_id: &[u8], surely: bool) -> Option<ImageSites> {
+        if !surely {
+            let file = std::fs::read(path).ok()?;
+            let names = |needle: &[u8]| file.windows(needle.len()).any(|window| window == needle);
+            if !names(b"__tsan_") || Image::from_bytes(path, file).is_err() {
+                return None;
+            }
+        }
+        ImageSites::load(path, build_id)
+    }
+}
+
+/// Names a survey: which build, with which arguments.
+fn key(request: &SurveyRequest<'_>) -> String {
+    let mut argv = Vec::new();
+    for arg in &request.guest.args {
+        argv.extend(arg.as_bytes());
+        argv.push(0);
+    }
+    format!("{}-{:016x}", request.program.identity, bytes::checksum(&argv))
+}
+
+/// What is kept: offsets, hooks, flags and hits of the sites that ran.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    hooks: u32,
+    runs: u32,
+    images: Vec<KeptImage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptImage {
+    build_id: String,
+    path: PathBuf,
+    /// offset, hook, shared, on the stack, hits
+    sites: Vec<(u32, u8, bool, bool, u32)>,
+}
+
+fn save(file: &Path, survey: &Survey, runs: u32) -> Result<(), SurveyError> {
+    let image = |(build_id, image): (&Vec<u8>, &selvedge_trace::survey::SurveyedImage)| KeptImage {
+        build_id: hex(build_id),
+        path: image.path.clone(),
+        sites: image.sites.iter().map(|(at, seen)| (*at, seen.hook.0, seen.shared, seen.on_stack, seen.hits)).collect(),
+    };
+    let images = survey.images().iter().map(image).collect();
+    let kept = Kept { version: VERSION, hooks: site_table::VERSION, runs, images };
+    let text = serde_json::to_vec(&kept)
+        .map_err(|error| StoreError::Write { path: file.to_owned(), source: io::Error::from(error) })?;
+    Ok(write_whole(file, &text)?)
+}
+
+/// A kept survey; `None` where there is none, or none that this version can use.
+fn load(file: &Path) -> Option<(Survey, u32)> {
+    let kept: Kept = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+    if kept.version != VERSION || kept.hooks != site_table::VERSION {
+        return None;
+    }
+    let mut survey = Survey::default();
+    for image in kept.images {
+        let build_id = unhex(&image.build_id)?;
+        survey.image(&build_id, &image.path);
+        for (offset, hook, shared, on_stack, hits) in image.sites {
+            let hook = HookIx(hook);
+            hook.get()?;
+            survey.add(&build_id, &image.path, offset, Seen { hook, shared, on_stack, hits });
+        }
+    }
+    Some((survey, kept.runs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn surveys_are_kept_whole() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = dir.path().join("x.survey");
+        let mut survey = Survey::default();
+        survey.image(&[7; 20], Path::new("/lib/c"));
+        let seen = Seen { hook: HookIx(3), shared: true, on_stack: false, hits: 12 };
+        survey.add(&[9; 20], Path::new("/bin/p"), 0x1234, seen);
+        save(&file, &survey, 2).expect("saved");
+        assert_eq!(load(&file), Some((survey, 2)));
+        std::fs::write(&file, "{\"version\":2}").expect("written");
+        assert_eq!(load(&file), None);
+        assert_eq!(load(&dir.path().join("none")), None);
+    }
+}

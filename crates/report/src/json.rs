@@ -1,0 +1,149 @@
+//! A trace as JSON lines: for each process a header object, then one object per event. Fields are only
+//! added within a version.
+
+use std::io::{self, Write};
+
+use selvedge_trace::{ContextId, Run};
+use serde::Serialize;
+
+use crate::names::Names;
+use crate::view::{Filter, View, views};
+
+/// Version of the lines.
+///
+/// 1: first.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Header<'a> {
+    version: u32,
+    r#type: &'static str,
+    pid: u32,
+    program: String,
+    build_id: String,
+    events: u64,
+    bytes: u64,
+    timed_events: u64,
+    tick_ns: f64,
+    threads: Vec<ThreadLine<'a>>,
+    counters: Vec<(&'static str, u64)>,
+    damages: Vec<String>,
+    blocked: Vec<BlockedLine>,
+}
+
+#[derive(Serialize)]
+struct ThreadLine<'a> {
+    index: u32,
+    path: &'a str,
+    name: Option<&'a str>,
+    parent: Option<u32>,
+    events: u64,
+}
+
+#[derive(Serialize)]
+struct BlockedLine {
+    thread: u32,
+    function: &'static str,
+    object: String,
+    place: String,
+}
+
+#[derive(Serialize)]
+struct EventLine<'a> {
+    r#type: &'static str,
+    thread: u32,
+    index: u64,
+    time_ns: i64,
+    timed: bool,
+    op: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variable: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    column: Option<u32>,
+    context: u32,
+}
+
+/// Writes a run.
+pub fn write_json(run: &Run, filter: &Filter, out: &mut dyn Write) -> io::Result<()> {
+    for process in &run.processes {
+        let names = Names::new(process);
+        line(out, &header(&names))?;
+        for view in views(&names, filter) {
+            line(out, &event(&view))?;
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+fn header<'a>(names: &Names<'a>) -> Header<'a> {
+    let process = names.process();
+    let (file, summary) = (process.file(), process.summary());
+    let program = file.modules().first();
+    let blocked = process.blocked().into_iter().map(|blocked| BlockedLine {
+        thread: blocked.thread.0,
+        function: blocked.function,
+        object: format!("{:#x}", blocked.object),
+        place: names.source(blocked.place, ContextId::ROOT).place(),
+    });
+    Header {
+        version: VERSION,
+        r#type: "trace",
+        pid: file.header().pid,
+        program: program.map(|module| module.path.display().to_string()).unwrap_or_default(),
+        build_id: program
+            .map(|module| module.build_id.iter().map(|byte| format!("{byte:02x}")).collect())
+            .unwrap_or_default(),
+        events: summary.events,
+        bytes: summary.bytes,
+        timed_events: summary.timed,
+        tick_ns: process.tick_nanos(),
+        threads: summary
+            .threads
+            .iter()
+            .map(|thread| ThreadLine {
+                index: thread.index.0,
+                path: &thread.path,
+                name: thread.name.as_deref(),
+                parent: thread.parent.map(|parent| parent.0),
+                events: thread.events,
+            })
+            .collect(),
+        counters: file.header().counters().map(|(_, sentence, value)| (sentence, value)).collect(),
+        damages: file.damages().iter().map(ToString::to_string).collect(),
+        blocked: blocked.collect(),
+    }
+}
+
+fn event(view: &View) -> EventLine<'_> {
+    let (event, source) = (&view.event, &view.source);
+    EventLine {
+        r#type: "event",
+        thread: event.thread.0,
+        index: event.index,
+        time_ns: i64::try_from(view.nanos).unwrap_or(i64::MAX),
+        timed: view.is_timed(),
+        op: view.op,
+        variable: view.object.as_ref().map(|(name, _)| name.as_str()),
+        address: view.size.and(view.object.as_ref()).map(|(_, addr)| format!("{addr:#x}")),
+        size: view.size,
+        detail: &view.detail,
+        function: source.function.as_deref(),
+        file: source.file.as_deref(),
+        line: source.line,
+        column: source.column,
+        context: event.context.0,
+    }
+}

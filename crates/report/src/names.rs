@@ -1,0 +1,226 @@
+//! Names for addresses and code places: `balance`, `heap:queue.c:12+8`, `account.c:17:5 in withdraw`.
+//!
+//! Images are opened when first asked about. One that is gone, or was built anew since, names nothing: a
+//! wrong name is worse than none.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use selvedge_events::{ModuleIx, ThreadIx};
+use selvedge_image::{Image, Symboliser, Variables};
+use selvedge_trace::read::Module;
+use selvedge_trace::state::Heap;
+use selvedge_trace::{ContextId, Place, Process};
+
+/// Where something is in the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The function; the innermost of an inline stack.
+    pub function: Option<String>,
+    /// The file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// The column.
+    pub column: Option<u32>,
+    /// The image and offset, where nothing better is known.
+    pub code: Option<(String, u32)>,
+}
+
+impl Source {
+    /// `FILE:LINE:COLUMN`, else `IMAGE+0xOFFSET`, else `?`. The file is shortened.
+    pub fn place(&self) -> String {
+        let mut text = match (&self.file, &self.code) {
+            (Some(file), _) if self.line.is_some() => shorten(Path::new(file)),
+            (_, Some((image, offset))) => return format!("{image}+{offset:#x}"),
+            _ => return "?".to_owned(),
+        };
+        for number in [self.line, self.column].into_iter().flatten().filter(|number| *number > 0) {
+            text.push_str(&format!(":{number}"));
+        }
+        text
+    }
+
+    /// Whether the line is in a file of the user's own, not of the system or a library.
+    fn is_users(&self) -> bool {
+        const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
+        let own = |file: &String| !FOREIGN.iter().any(|part| file.contains(part));
+        self.line.is_some() && self.file.as_ref().is_some_and(own)
+    }
+
+    /// `FILE:LINE` without directories, else as [`Source::place`].
+    fn brief(&self) -> String {
+        let file = self.file.as_deref().and_then(|file| Path::new(file).file_name());
+        match (file, self.line) {
+            (Some(file), Some(line)) => format!("{}:{line}", file.to_string_lossy()),
+            _ => self.place(),
+        }
+    }
+}
+
+/// A file as seen from here: relative where it lies below the working directory.
+fn shorten(file: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    file.strip_prefix(&here).unwrap_or(file).display().to_string()
+}
+
+/// Names things of one process.
+#[derive(Debug)]
+pub struct Names<'a> {
+    process: &'a Process,
+    modules: RefCell<BTreeMap<ModuleIx, Option<Rc<Symbols>>>>,
+    sources: RefCell<BTreeMap<(ModuleIx, u32), Rc<Source>>>,
+    /// The innermost caller that is the user's own code.
+    callers: RefCell<BTreeMap<ContextId, Option<Rc<Source>>>>,
+    globals: RefCell<BTreeMap<u64, Option<Rc<str>>>>,
+}
+
+#[derive(Debug)]
+struct Symbols {
+    lines: Symboliser,
+    variables: Variables,
+}
+
+impl<'a> Names<'a> {
+    /// Names things of this process.
+    pub fn new(process: &'a Process) -> Names<'a> {
+        Names {
+            process,
+            modules: RefCell::default(),
+            sources: RefCell::default(),
+            callers: RefCell::default(),
+            globals: RefCell::default(),
+        }
+    }
+
+    /// The process.
+    pub fn process(&self) -> &'a Process {
+        self.process
+    }
+
+    /// Images that were loaded and cannot be used for names: gone, or built anew since.
+    pub fn unusable_images(&self) -> Vec<PathBuf> {
+        let modules = self.process.file().modules().iter();
+        let real = modules.filter(|module| module.path.is_absolute());
+        real.filter(|module| self.symbols(module).is_none()).map(|module| module.path.clone()).collect()
+    }
+
+    /// Where a place is in the source: the innermost frame of the inline stack that is the user's own code,
+    /// else the innermost caller that is, else the innermost frame.
+    pub fn source(&self, place: Place, context: ContextId) -> Rc<Source> {
+        let own = self.at(place);
+        if own.is_users() || context == ContextId::ROOT {
+            return own;
+        }
+        if let Some(known) = self.callers.borrow().get(&context) {
+            return known.clone().unwrap_or(own);
+        }
+        let callers = self.process.contexts().frames(context);
+        let mut callers = callers.into_iter().map(|pc| self.at(self.process.place_of(pc)));
+        let found = callers.find(|source| source.is_users());
+        self.callers.borrow_mut().insert(context, found.clone());
+        found.unwrap_or(own)
+    }
+
+    /// As [`Names::source`], without looking at callers.
+    fn at(&self, place: Place) -> Rc<Source> {
+        let Some((module, offset)) = self.process.code(place) else { return Rc::default() };
+        let key = (module.index, offset);
+        if let Some(known) = self.sources.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let image = module.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let code = image.map(|image| (image, offset));
+        let frames = self.symbols(module).map(|symbols| symbols.lines.frames(u64::from(offset))).unwrap_or_default();
+        let mut sources = frames.into_iter().map(|frame| Source {
+            function: Some(frame.function).filter(|name| !name.is_empty() && name != "??"),
+            file: frame.file,
+            line: frame.line,
+            column: frame.column,
+            code: code.clone(),
+        });
+        let innermost = sources.next().unwrap_or_else(|| Source { code: code.clone(), ..Source::default() });
+        let users = if innermost.is_users() { None } else { sources.find(Source::is_users) };
+        let source = Rc::new(users.unwrap_or(innermost));
+        self.sources.borrow_mut().insert(key, Rc::clone(&source));
+        source
+    }
+
+    /// The name of the memory at an address, while these heap blocks are alive.
+    pub fn variable(&self, addr: u64, heap: &Heap) -> String {
+        if let Some(block) = heap.block_of(addr) {
+            let source = self.source(block.place, block.context);
+            return format!("heap:{}{}", source.brief(), plus(addr - block.addr));
+        }
+        if let Some(name) = self.global(addr) {
+            return name.to_string();
+        }
+        // The system puts the main stack at the top of the address space; where other threads' stacks lie,
+        // a trace does not say.
+        if (0x7ff0_0000_0000..0x8000_0000_0000).contains(&addr) {
+            return format!("stack of main:{addr:#x}");
+        }
+        format!("{addr:#x}")
+    }
+
+    /// `T1`, with the program's name for the thread where it has one.
+    pub fn thread(&self, thread: ThreadIx) -> String {
+        match self.process.thread(thread).and_then(|thread| thread.name.as_deref()) {
+            Some(name) => format!("T{thread} {name}"),
+            None => format!("T{thread}"),
+        }
+    }
+
+    fn global(&self, addr: u64) -> Option<Rc<str>> {
+        if let Some(known) = self.globals.borrow().get(&addr) {
+            return known.clone();
+        }
+        let module = self.process.module_of(addr)?;
+        let name = self.symbols(module).and_then(|symbols| symbols.variables.variable(addr - module.base));
+        let image = module.path.file_name().map(|name| name.to_string_lossy());
+        let name = match (name, image) {
+            (Some(name), _) => name.name,
+            (None, Some(image)) => format!("{image}{}", plus(addr - module.base)),
+            (None, None) => return None,
+        };
+        let name: Rc<str> = Rc::from(name);
+        self.globals.borrow_mut().insert(addr, Some(Rc::clone(&name)));
+        Some(name)
+    }
+
+    fn symbols(&self, module: &Module) -> Option<Rc<Symbols>> {
+        if let Some(known) = self.modules.borrow().get(&module.index) {
+            return known.clone();
+        }
+        let image = Image::open(&module.path).ok().filter(|image| image.build_id() == module.build_id);
+        let symbols =
+            image.map(|image| Rc::new(Symbols { lines: Symboliser::new(&image), variables: Variables::new(&image) }));
+        self.modules.borrow_mut().insert(module.index, symbols.clone());
+        symbols
+    }
+}
+
+fn plus(offset: u64) -> String {
+    if offset == 0 { String::new() } else { format!("+{offset:#x}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_fall_back_to_what_is_known() {
+        let line = Source { file: Some("/far/a.c".into()), line: Some(7), column: Some(3), ..Source::default() };
+        assert_eq!((line.place().as_str(), line.brief().as_str()), ("/far/a.c:7:3", "a.c:7"));
+        let code = Source { code: Some(("libx.so".into(), 0x1f0)), ..Source::default() };
+        assert_eq!(code.place(), "libx.so+0x1f0");
+        assert_eq!(Source::default().place(), "?");
+        assert!(line.is_users() && !code.is_users());
+        let library = Source { file: Some("/usr/include/c++/12/mutex".into()), line: Some(7), ..Source::default() };
+        assert!(!library.is_users());
+        let no_column = Source { column: Some(0), ..line };
+        assert_eq!(no_column.place(), "/far/a.c:7");
+    }
+}
