@@ -1,0 +1,52 @@
+// A sampler stores one value after another, a logger must read each before the next is
+// stored. The logger waits for the sampler, but the sampler only hopes that computing the
+// next sample takes long enough for the logger to read the last one.
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+
+enum { SAMPLES = 3 };
+
+static int sample;
+static sem_t stored;
+static int missed;
+
+/* The measurement: pure computation, as long as the original's device was slow. */
+__attribute__((noinline)) static int measure(int i)
+{
+    unsigned x = (unsigned)i + 1;
+    for (int n = 0; n < 6000000; n++)
+        x = x * 1664525u + 1013904223u;
+    return i + (x == 0);
+}
+
+static void *logger(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < SAMPLES; i++) {
+        sem_wait(&stored);
+        if (sample != i) //~ guilty
+            missed++;
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t reader;
+    sem_init(&stored, 0, 0);
+    pthread_create(&reader, NULL, logger, NULL);
+    for (int i = 0; i < SAMPLES; i++) {
+        int value = measure(i);
+        sample = value; //~ guilty
+        sem_post(&stored);
+    }
+    pthread_join(reader, NULL);
+    if (missed) {
+        fprintf(stderr, "%d samples were overwritten before they were read\n", missed);
+        return 1;
+    }
+    puts("all samples read in turn");
+    return 0;
+}
