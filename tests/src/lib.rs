@@ -1,0 +1,32 @@
+//! End-to-end tests of Selvedge on small native programs.
+//!
+//! `programs/` holds the programs; the folder is the verdict: `hostile` (legal programs that
+//! do what breaks tools), `clean` (correct, ordinary) and `race` (guilty lines marked `//~ race`).
+//! A program states how it is built and how it ends in `//@` directives ([`Directives`]).
+//!
+//! Native behaviour is the expectation. A test builds a program twice ([`Toolchain`]), natively
+//! and with the wrapper under test, runs both ([`Run`]) and compares standard output and ending
+//! ([`compare`]). The wrapped program is run in one of three ways ([`Mode`]).
+//!
+//! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
+//! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
+
+mod compare;
+mod directives;
+mod gaps;
+mod mode;
+mod program;
+mod run;
+mod selvedge_bin;
+mod suite;
+mod toolchain;
+
+pub use compare::{Mismatch, compare};
+pub use directives::{DirectiveError, Directives, Ending, Need, guilty_lines};
+pub use gaps::{Gap, Gaps, GapsError};
+pub use mode::Mode;
+pub use program::{Folder, Program, ProgramError, programs_dir};
+pub use run::{Outcome, Run, RunError};
+pub use selvedge_bin::{FindError, find_selvedge};
+pub use suite::{JOBS, Report, Verdict, check_against_native, check_directive, run_all};
+pub use toolchain::{BuildError, Built, Toolchain, find_clang};
