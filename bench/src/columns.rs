@@ -1,0 +1,482 @@
+//! The columns: with what a program is built, and how the built program is started.
+//!
+//! This is the only module that knows the `selvedge` command. What it assumes:
+//!
+//! - `selvedge cc ARGS`, `selvedge c++ ARGS`: drop-in compilers over `$SELVEDGE_CC`, `$SELVEDGE_CXX`;
+//! - `selvedge record --survey-only --plan-only FILE --out DIR -- PROG`: writes to FILE a plan whose run surveys into DIR;
+//! - `selvedge record --plan-only FILE --out DIR -- PROG`: the same for a recorded run, armed by the surveys in DIR;
+//! - `SELVEDGE_PLAN=FILE PROG ARGS`: one run under the plan, without the command in between;
+//! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
+//! - `selvedge runs --json --out DIR`: a JSON array, or an object with an array `runs`, of runs with numeric `events` and
+//!   `bytes`; surveys have no events or 0.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{BenchError, Result, at};
+use crate::exec::run_tool;
+use crate::{apt, place};
+
+/// The compiler under a column; bars are per compiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compiler {
+    /// The machine's `gcc`.
+    Gcc,
+    /// `clang-19`.
+    Clang,
+}
+
+impl Compiler {
+    /// The C and C++ commands.
+    pub fn commands(self) -> (&'static str, &'static str) {
+        match self {
+            Compiler::Gcc => ("gcc", "g++"),
+            Compiler::Clang => ("clang-19", "clang++-19"),
+        }
+    }
+}
+
+/// How a program is compiled and linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Build {
+    /// The plain compiler.
+    Native(Compiler),
+    /// `selvedge cc` over the compiler.
+    Wrapped(Compiler),
+    /// The compiler's own ThreadSanitizer.
+    Tsan(Compiler),
+}
+
+impl Build {
+    /// The compiler underneath.
+    pub fn compiler(self) -> Compiler {
+        match self {
+            Build::Native(c) | Build::Wrapped(c) | Build::Tsan(c) => c,
+        }
+    }
+
+    /// A name for folders.
+    pub fn name(self) -> String {
+        let (cc, _) = self.compiler().commands();
+        match self {
+            Build::Native(_) => format!("native-{cc}"),
+            Build::Wrapped(_) => format!("selvedge-{cc}"),
+            Build::Tsan(_) => format!("tsan-{cc}"),
+        }
+    }
+}
+
+/// How a built program is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// As it is.
+    Plain,
+    /// Under a plan that surveys.
+    Survey,
+    /// Under a plan that records, armed by an earlier survey.
+    Record,
+    /// Under Helgrind.
+    Helgrind,
+}
+
+/// One column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// The name in raw results and bars.
+    pub key: &'static str,
+    /// The name in the table.
+    pub title: &'static str,
+    /// How the program is built.
+    pub build: Build,
+    /// How it is started.
+    pub mode: Mode,
+}
+
+impl Column {
+    /// The column that this one's slow-down is relative to.
+    pub fn baseline(self) -> &'static str {
+        match self.build.compiler() {
+            Compiler::Gcc => "native",
+            Compiler::Clang => "native-clang",
+        }
+    }
+}
+
+const fn column(key: &'static str, title: &'static str, build: Build, mode: Mode) -> Column {
+    Column { key, title, build, mode }
+}
+
+/// All columns, in the order of the table.
+pub const COLUMNS: &[Column] = {
+    use Build::{Native, Tsan, Wrapped};
+    use Compiler::{Clang, Gcc};
+    &[
+        column("native", "native", Native(Gcc), Mode::Plain),
+        column("disarmed", "disarmed", Wrapped(Gcc), Mode::Plain),
+        column("survey", "survey", Wrapped(Gcc), Mode::Survey),
+        column("record", "record", Wrapped(Gcc), Mode::Record),
+        column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
+        column("native-clang", "native, clang", Native(Clang), Mode::Plain),
+        column("disarmed-clang", "disarmed, clang", Wrapped(Clang), Mode::Plain),
+        column("record-clang", "record, clang", Wrapped(Clang), Mode::Record),
+        column("tsan-clang", "clang TSan", Tsan(Clang), Mode::Plain),
+        column("helgrind", "Helgrind", Native(Gcc), Mode::Helgrind),
+    ]
+};
+
+/// A compiler command with what must be added to every compilation and every link.
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    /// The C command, as words.
+    pub cc: Vec<String>,
+    /// The C++ command, as words.
+    pub cxx: Vec<String>,
+    /// Compile flags.
+    pub cflags: Vec<&'static str>,
+    /// Link flags.
+    pub ldflags: Vec<&'static str>,
+    /// Environment of every compilation and link.
+    pub env: Vec<(&'static str, &'static str)>,
+}
+
+impl Toolchain {
+    /// A command that runs `words` with this tool chain's environment.
+    pub fn command(&self, words: &[String]) -> Command {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(self.env.iter().copied());
+        command
+    }
+}
+
+/// Finds, builds or installs what the columns need, and remembers what could not be had.
+#[derive(Debug)]
+pub struct Tools {
+    selvedge: std::result::Result<PathBuf, String>,
+    clang: std::result::Result<(), String>,
+    valgrind: std::result::Result<(), String>,
+    gcc: std::result::Result<(), String>,
+}
+
+impl Tools {
+    /// Looks for every tool once.
+    pub fn find() -> Self {
+        let said = |result: Result<()>| result.map_err(|e| e.brief());
+        Tools {
+            selvedge: place::selvedge().map_err(|e| e.brief()),
+            clang: said(clang()),
+            valgrind: said(valgrind()),
+            gcc: said(apt::ensure_tool("g++", &["gcc", "g++"])),
+        }
+    }
+
+    /// The `selvedge` binary.
+    pub fn selvedge(&self) -> std::result::Result<&Path, String> {
+        self.selvedge.as_deref().map_err(Clone::clone)
+    }
+
+    /// Whether Valgrind is there.
+    pub fn valgrind(&self) -> std::result::Result<(), String> {
+        self.valgrind.clone()
+    }
+
+    /// Why a column cannot be measured on this machine, when it cannot.
+    pub fn unavailable(&self, column: Column) -> Option<String> {
+        let mut needs = vec![match column.build.compiler() {
+            Compiler::Gcc => self.gcc.as_ref().err(),
+            Compiler::Clang => self.clang.as_ref().err(),
+        }];
+        if matches!(column.build, Build::Wrapped(_)) {
+            needs.push(self.selvedge.as_ref().err());
+        }
+        if column.mode == Mode::Helgrind {
+            needs.push(self.valgrind.as_ref().err());
+        }
+        needs.into_iter().flatten().next().cloned()
+    }
+
+    /// The tool chain of a build.
+    pub fn toolchain(&self, build: Build) -> Result<Toolchain> {
+        let (cc, cxx) = build.compiler().commands();
+        let words = |word: &str| vec![word.to_owned()];
+        let mut chain = Toolchain {
+            cc: words(cc),
+            cxx: words(cxx),
+            cflags: vec!["-O2", "-g"],
+            ldflags: Vec::new(),
+            env: Vec::new(),
+        };
+        match build {
+            Build::Native(_) => {}
+            Build::Tsan(_) => {
+                chain.cflags.push("-fsanitize=thread");
+                chain.ldflags.push("-fsanitize=thread");
+            }
+            Build::Wrapped(_) => {
+                let selvedge =
+                    self.selvedge().map_err(|why| BenchError::Missing { tool: "selvedge".to_owned(), why })?;
+                let selvedge = selvedge.display().to_string();
+                chain.cc = vec![selvedge.clone(), "cc".to_owned()];
+                chain.cxx = vec![selvedge, "c++".to_owned()];
+                chain.env = vec![("SELVEDGE_CC", cc), ("SELVEDGE_CXX", cxx)];
+            }
+        }
+        Ok(chain)
+    }
+}
+
+fn clang() -> Result<()> {
+    let packages = ["clang-19", "libclang-rt-19-dev"];
+    apt::ensure_tool("clang++-19", &packages)?;
+    // The compiler may be there without its sanitizer runtimes.
+    let runtime = run_tool(Command::new("clang-19").arg("-print-file-name=libclang_rt.tsan.a"))?;
+    let alternative = run_tool(Command::new("clang-19").arg("-print-file-name=libclang_rt.tsan-x86_64.a"))?;
+    if [runtime, alternative].iter().any(|p| Path::new(p.trim()).is_file()) {
+        return Ok(());
+    }
+    apt::install("the ThreadSanitizer runtime of clang-19", &packages)
+}
+
+/// Valgrind needs the debug symbols of the C library's loader.
+fn valgrind() -> Result<()> {
+    apt::ensure_tool("valgrind", &["valgrind", "libc6-dbg"])
+}
+
+/// What a recorded run left behind.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Trace {
+    /// Recorded events; `None` when the command could not tell.
+    pub events: Option<u64>,
+    /// Bytes of the trace, as the command counts them; else the growth of the folder.
+    pub bytes: u64,
+}
+
+/// Starts one program in one column, as often as it is asked to.
+#[derive(Debug)]
+pub struct Runner {
+    mode: Mode,
+    tsan: bool,
+    selvedge: Option<PathBuf>,
+    /// Where runs are kept; made anew by [`Runner::begin`].
+    out: PathBuf,
+    /// A folder that holds surveys, copied for each recorded run.
+    surveyed: Option<PathBuf>,
+    surveyed_bytes: u64,
+    plans: u32,
+}
+
+impl Runner {
+    /// A runner for a column that keeps its runs below `dir`.
+    pub fn new(column: Column, tools: &Tools, dir: &Path) -> Self {
+        Runner {
+            mode: column.mode,
+            tsan: matches!(column.build, Build::Tsan(_)),
+            selvedge: tools.selvedge().ok().map(Path::to_owned),
+            out: dir.join("out"),
+            surveyed: None,
+            surveyed_bytes: 0,
+            plans: 0,
+        }
+    }
+
+    /// The folder that the runs' files go to.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// Whether runs leave a trace.
+    pub fn records(&self) -> bool {
+        self.mode == Mode::Record
+    }
+
+    /// Runs `job` once under a survey and keeps the result for the recorded runs that follow.
+    pub fn survey<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        let mode = std::mem::replace(&mut self.mode, Mode::Survey);
+        let result = self.begin().and_then(|()| job(self));
+        self.mode = mode;
+        let result = result?;
+        let kept = self.out.with_file_name("surveyed");
+        remove(&kept)?;
+        at("move", &self.out, fs::rename(&self.out, &kept))?;
+        self.surveyed_bytes = folder_bytes(&kept);
+        self.surveyed = Some(kept);
+        Ok(result)
+    }
+
+    /// Prepares a fresh place for the next run.
+    pub fn begin(&mut self) -> Result<()> {
+        remove(&self.out)?;
+        match (&self.surveyed, self.mode) {
+            (Some(surveyed), Mode::Record) => copy_folder(surveyed, &self.out),
+            _ => at("create", &self.out, fs::create_dir_all(&self.out)),
+        }
+    }
+
+    /// The command that starts `program`; `prefix` goes before it (a simulator, say).
+    pub fn command(&mut self, prefix: &[&str], program: &Path, args: &[String]) -> Result<Command> {
+        let mut words: Vec<String> = prefix.iter().map(|&w| w.to_owned()).collect();
+        let mut plan = None;
+        match self.mode {
+            Mode::Plain if self.tsan && wide_layout() => {
+                words.extend(["setarch".to_owned(), "-R".to_owned()]);
+            }
+            Mode::Plain => {}
+            Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
+            Mode::Record => plan = Some(self.plan(&[], program)?),
+            Mode::Helgrind => {
+                // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
+                // that asks for the usual 1024 asks for what it has.
+                words.extend(["prlimit", "--nofile=1036:1036"].map(str::to_owned));
+                words.extend(["valgrind", "--tool=helgrind", "-q"].map(str::to_owned));
+            }
+        }
+        words.push(program.display().to_string());
+        words.extend_from_slice(args);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command.env_remove("SELVEDGE_PLAN");
+        if let Some(plan) = plan {
+            command.env("SELVEDGE_PLAN", plan);
+        }
+        if self.tsan {
+            // In its favour: it looks for races but spends no time on wording them.
+            command.env("TSAN_OPTIONS", "report_bugs=0:exitcode=0");
+        }
+        Ok(command)
+    }
+
+    /// What the runs since [`Runner::begin`] left; the files are removed.
+    pub fn finish(&mut self) -> Result<Option<Trace>> {
+        let trace = self.records().then(|| self.summary());
+        remove(&self.out)?;
+        Ok(trace)
+    }
+
+    fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
+        self.plans += 1;
+        let file = self.out.join(format!("bench-{}.plan", self.plans));
+        run_tool(
+            Command::new(self.selvedge_path()?)
+                .arg("record")
+                .args(options)
+                .arg("--plan-only")
+                .arg(&file)
+                .arg("--out")
+                .arg(&self.out)
+                .arg("--")
+                .arg(program),
+        )?;
+        Ok(file)
+    }
+
+    fn selvedge_path(&self) -> Result<&Path> {
+        self.selvedge
+            .as_deref()
+            .ok_or_else(|| BenchError::Missing { tool: "selvedge".to_owned(), why: "not built".to_owned() })
+    }
+
+    fn summary(&self) -> Trace {
+        let told = self.selvedge_path().and_then(|selvedge| {
+            let json = run_tool(Command::new(selvedge).args(["runs", "--json", "--out"]).arg(&self.out))?;
+            serde_json::from_str(&json)
+                .map_err(|source| BenchError::Json { what: "selvedge runs --json".to_owned(), source })
+        });
+        told.ok()
+            .as_ref()
+            .and_then(summed)
+            .unwrap_or(Trace { events: None, bytes: folder_bytes(&self.out).saturating_sub(self.surveyed_bytes) })
+    }
+}
+
+/// Events and bytes over all recorded runs of a listing.
+fn summed(listing: &Value) -> Option<Trace> {
+    let runs = listing.get("runs").unwrap_or(listing).as_array()?;
+    let (mut events, mut bytes) = (0, 0);
+    for run in runs {
+        let number = |key| run.get(key).and_then(Value::as_u64).unwrap_or(0);
+        if number("events") > 0 {
+            events += number("events");
+            bytes += number("bytes");
+        }
+    }
+    (events > 0).then_some(Trace { events: Some(events), bytes })
+}
+
+/// Whether addresses are spread wider than older ThreadSanitizer runtimes can start with.
+fn wide_layout() -> bool {
+    fs::read_to_string("/proc/sys/vm/mmap_rnd_bits")
+        .ok()
+        .and_then(|bits| bits.trim().parse::<u32>().ok())
+        .is_some_and(|bits| bits > 28)
+}
+
+fn remove(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => at("remove", dir, Err(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Copies a folder of plain files and folders.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    at("create", to, fs::create_dir_all(to))?;
+    for entry in at("read", from, fs::read_dir(from))? {
+        let entry = at("read", from, entry)?;
+        let (source, copy) = (entry.path(), to.join(entry.file_name()));
+        let kind = at("look at", &source, entry.file_type())?;
+        if kind.is_dir() {
+            copy_folder(&source, &copy)?;
+        } else if kind.is_file() {
+            at("copy", &source, fs::copy(&source, &copy))?;
+        }
+    }
+    Ok(())
+}
+
+fn folder_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => folder_bytes(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_has_its_baseline() {
+        for column in COLUMNS {
+            let base = COLUMNS.iter().find(|c| c.key == column.baseline()).unwrap();
+            assert_eq!(base.build, Build::Native(column.build.compiler()));
+            assert_eq!(base.mode, Mode::Plain);
+        }
+    }
+
+    #[test]
+    fn listings_are_summed_without_surveys() {
+        let cases = [
+            (r#"[{"events":10,"bytes":70},{"events":5,"bytes":30}]"#, Some((15, 100))),
+            (r#"{"runs":[{"kind":"survey","bytes":9},{"events":2,"bytes":8}]}"#, Some((2, 8))),
+            (r#"[]"#, None),
+            (r#""text""#, None),
+        ];
+        for (json, want) in cases {
+            let have = summed(&serde_json::from_str(json).unwrap());
+            assert_eq!(have.map(|t| (t.events.unwrap(), t.bytes)), want, "{json}");
+        }
+    }
+}
