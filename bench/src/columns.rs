@@ -7,8 +7,7 @@
 //! - `selvedge record --plan-only FILE --out DIR -- PROG`: the same for a recorded run, armed by the surveys in DIR;
 //! - `SELVEDGE_PLAN=FILE PROG ARGS`: one run under the plan, without the command in between;
 //! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
-//! - `selvedge runs --json --out DIR`: a JSON array, or an object with an array `runs`, of runs with numeric `events` and
-//!   `bytes`; surveys have no events or 0.
+//! - `selvedge trace --json --summary DIR/direct`: a line for each process, with numeric `events` and `bytes`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -383,27 +382,23 @@ impl Runner {
 
     fn summary(&self) -> Trace {
         let told = self.selvedge_path().and_then(|selvedge| {
-            let json = run_tool(Command::new(selvedge).args(["runs", "--json", "--out"]).arg(&self.out))?;
-            serde_json::from_str(&json)
-                .map_err(|source| BenchError::Json { what: "selvedge runs --json".to_owned(), source })
+            run_tool(Command::new(selvedge).args(["trace", "--json", "--summary"]).arg(self.out.join("direct")))
         });
         told.ok()
-            .as_ref()
+            .as_deref()
             .and_then(summed)
             .unwrap_or(Trace { events: None, bytes: folder_bytes(&self.out).saturating_sub(self.surveyed_bytes) })
     }
 }
 
-/// Events and bytes over all recorded runs of a listing.
-fn summed(listing: &Value) -> Option<Trace> {
-    let runs = listing.get("runs").unwrap_or(listing).as_array()?;
+/// Events and bytes over the headers of all recorded processes.
+fn summed(lines: &str) -> Option<Trace> {
     let (mut events, mut bytes) = (0, 0);
-    for run in runs {
-        let number = |key| run.get(key).and_then(Value::as_u64).unwrap_or(0);
-        if number("events") > 0 {
-            events += number("events");
-            bytes += number("bytes");
-        }
+    for line in lines.lines() {
+        let header: Value = serde_json::from_str(line).ok()?;
+        let number = |key| header.get(key).and_then(Value::as_u64).unwrap_or(0);
+        events += number("events");
+        bytes += number("bytes");
     }
     (events > 0).then_some(Trace { events: Some(events), bytes })
 }
@@ -467,16 +462,15 @@ mod tests {
     }
 
     #[test]
-    fn listings_are_summed_without_surveys() {
+    fn headers_are_summed() {
         let cases = [
-            (r#"[{"events":10,"bytes":70},{"events":5,"bytes":30}]"#, Some((15, 100))),
-            (r#"{"runs":[{"kind":"survey","bytes":9},{"events":2,"bytes":8}]}"#, Some((2, 8))),
-            (r#"[]"#, None),
-            (r#""text""#, None),
+            ("{\"events\":10,\"bytes\":70}\n{\"events\":5,\"bytes\":30}\n", Some((15, 100))),
+            ("", None),
+            ("text", None),
         ];
-        for (json, want) in cases {
-            let have = summed(&serde_json::from_str(json).unwrap());
-            assert_eq!(have.map(|t| (t.events.unwrap(), t.bytes)), want, "{json}");
+        for (lines, want) in cases {
+            let have = summed(lines);
+            assert_eq!(have.map(|t| (t.events.unwrap(), t.bytes)), want, "{lines}");
         }
     }
 }

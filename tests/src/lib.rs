@@ -8,25 +8,34 @@
 //! and with the wrapper under test, runs both ([`Run`]) and compares standard output and ending
 //! ([`compare`]). The wrapped program is run in one of three ways ([`Mode`]).
 //!
+//! Tests of one situation rather than of a folder work in a [`Lab`]: a scratch directory with the tool under test,
+//! where runs are bounded and traces are read back as data ([`Trace`]).
+//!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
 mod compare;
 mod directives;
 mod gaps;
+mod lab;
 mod mode;
 mod program;
 mod run;
+mod rust;
 mod selvedge_bin;
 mod suite;
 mod toolchain;
+mod trace_json;
 
 pub use compare::{Mismatch, compare};
 pub use directives::{DirectiveError, Directives, Ending, Need, guilty_lines};
 pub use gaps::{Gap, Gaps, GapsError};
+pub use lab::Lab;
 pub use mode::Mode;
 pub use program::{Folder, Program, ProgramError, programs_dir};
 pub use run::{Outcome, Run, RunError};
+pub use rust::instrumented_rustc;
 pub use selvedge_bin::{FindError, find_selvedge};
 pub use suite::{JOBS, Report, Verdict, check_against_native, check_directive, run_all};
 pub use toolchain::{BuildError, Built, Toolchain, find_clang};
+pub use trace_json::{Blocked, Event, Header, Thread, Trace};

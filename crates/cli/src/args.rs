@@ -128,8 +128,9 @@ pub(crate) struct RecordArgs {
     /// Survey again, even if a kept survey would do
     #[arg(long)]
     pub(crate) resurvey: bool,
-    /// Stop after the survey
-    #[arg(long, conflicts_with = "plan_only")]
+    /// Stop after the survey; with --plan-only, write the survey's own plan and run nothing: a program started
+    /// with it (a server, say) is surveyed as it is used, and later recordings into DIR take that survey
+    #[arg(long)]
     pub(crate) survey_only: bool,
     /// Stop after the survey and write the plan of the recording to FILE; any program started with
     /// SELVEDGE_PLAN=FILE is then recorded into DIR/direct
@@ -178,7 +179,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
     /// Only the summary
-    #[arg(long, conflicts_with_all = ["json", "std", "columns"])]
+    #[arg(long, conflicts_with_all = ["std", "columns"])]
     pub(crate) summary: bool,
     /// Threads side by side
     #[arg(long, conflicts_with_all = ["json", "std"])]

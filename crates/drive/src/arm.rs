@@ -96,9 +96,9 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
                 HookClass::Access { .. } | HookClass::Range { .. } | HookClass::Copy | HookClass::Libc => {
                     (shared, &mut armed.accesses)
                 }
-                HookClass::Atomic { op: AtomicOp::ThreadFence | AtomicOp::SignalFence, .. } => {
-                    (true, &mut armed.atomics)
-                }
+                // A signal fence orders nothing between threads.
+                HookClass::Atomic { op: AtomicOp::SignalFence, .. } => (false, &mut armed.atomics),
+                HookClass::Atomic { op: AtomicOp::ThreadFence, .. } => (true, &mut armed.atomics),
                 HookClass::Atomic { .. } => (site.is_some(), &mut armed.atomics),
                 HookClass::Function { .. } => {
                     let itself = site.is_some_and(|site| site.on_stack);

@@ -15,7 +15,7 @@ use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TRACE_LIMIT, ImageSpec, PlanS
 use crate::program::{FindProgramError, Program, hex};
 use crate::run::{Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
 use crate::store::{RunRecord, RunStart, Store, StoreError, Totals, write_whole};
-use crate::survey::{SurveyError, SurveyRequest, Surveyed, survey};
+use crate::survey::{SurveyError, SurveyRequest, Surveyed, survey, survey_plan};
 
 /// What to do with a program.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub enum Then {
     Record,
     /// Nothing.
     Nothing,
+    /// The plan of a survey is written to this file, for programs that are started by hand; nothing runs here.
+    WriteSurveyPlan(PathBuf),
     /// The plan of a recording is written to this file, for programs that are started by hand.
     WritePlan(PathBuf),
 }
@@ -237,6 +239,13 @@ pub fn record(
         memory_limit_mb: options.memory_limit_mb,
         stop,
     };
+    if let Then::WriteSurveyPlan(file) = &options.then {
+        let traces = store.direct_survey_dir()?;
+        write_whole(file, &survey_plan(&request, &traces)?)?;
+        let file = file.canonicalize().unwrap_or_else(|_| file.clone());
+        each(Step::PlanWritten { file: &file, traces: &traces });
+        return Ok(Recorded::default());
+    }
     let surveyed = survey(&request, &mut input, &mut |run| each(Step::Surveying { run, of: options.survey_runs }))?;
     let (images, armed) = arm(&surveyed.survey, &surveyed.images);
     each(Step::Armed { surveyed: &surveyed, armed });
@@ -250,7 +259,7 @@ pub fn record(
             each(Step::PlanWritten { file: &file, traces: &traces });
             return Ok(Recorded::default());
         }
-        Then::Record => {}
+        Then::Record | Then::WriteSurveyPlan(_) => {}
     }
     if options.runs == 1 && surveyed.kept {
         input = GuestInput::once();

@@ -6,6 +6,7 @@
 //! DIR/runs/0001/trace.*    one trace per process
 //! DIR/runs/0001/stdout, stderr   the guest's output, where it was captured
 //! DIR/survey/KEY.survey    what survey runs saw, by build-id and arguments
+//! DIR/survey/direct/       surveys of programs started by hand under `record --survey-only --plan-only`
 //! DIR/direct/              traces of programs started by hand under a plan of `record --plan-only`
 //! ```
 
@@ -206,6 +207,13 @@ impl Store {
     /// Where traces of programs started by hand go.
     pub fn direct_dir(&self) -> Result<PathBuf, StoreError> {
         let path = self.dir.join("direct");
+        fs::create_dir_all(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// Where surveys of programs started by hand go.
+    pub fn direct_survey_dir(&self) -> Result<PathBuf, StoreError> {
+        let path = self.dir.join("survey/direct");
         fs::create_dir_all(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
         Ok(path)
     }

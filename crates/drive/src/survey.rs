@@ -109,11 +109,13 @@ pub fn survey(
     {
         return Ok(Surveyed { survey, images, runs, kept: true, end: None });
     }
-    let own = ImageSites::load(&request.program.path, &request.program.build_id);
-    let mut tables: BTreeMap<Vec<u8>, ImageSpec> = BTreeMap::new();
-    if let Some(spec) = own.as_ref().and_then(ImageSites::table_spec) {
-        tables.insert(spec.build_id.clone(), spec);
+    if !request.fresh
+        && let Some((survey, runs)) = by_hand(request)
+        && let Some(images) = images_of(&survey)
+    {
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None });
     }
+    let mut tables = own_table(request);
     let mut survey = Survey::default();
     let mut images = Vec::new();
     let (mut done, mut end) = (0, None);
@@ -134,6 +136,41 @@ pub fn survey(
     Ok(Surveyed { survey, images, runs: done, kept: false, end })
 }
 
+/// The table of a program that carries none.
+fn own_table(request: &SurveyRequest<'_>) -> BTreeMap<Vec<u8>, ImageSpec> {
+    let own = ImageSites::load(&request.program.path, &request.program.build_id);
+    let spec = own.as_ref().and_then(ImageSites::table_spec);
+    spec.into_iter().map(|spec| (spec.build_id.clone(), spec)).collect()
+}
+
+/// The plan of a survey whose traces go to `dir`.
+fn plan_into(
+    request: &SurveyRequest<'_>,
+    tables: &BTreeMap<Vec<u8>, ImageSpec>,
+    dir: &Path,
+) -> Result<Vec<u8>, WritePlanError> {
+    let mut plan = PlanSpec::new(Observe::Survey, dir);
+    plan.memory_limit_mb = request.memory_limit_mb;
+    plan.images = tables.values().cloned().collect();
+    plan.to_bytes()
+}
+
+/// The plan under which a program that is started by hand is surveyed into `dir`.
+pub fn survey_plan(request: &SurveyRequest<'_>, dir: &Path) -> Result<Vec<u8>, WritePlanError> {
+    plan_into(request, &own_table(request), dir)
+}
+
+/// What surveys that were made by hand saw of this program, all together.
+fn by_hand(request: &SurveyRequest<'_>) -> Option<(Survey, u32)> {
+    let run = Run::open(&request.store.dir().join("survey/direct")).ok()?;
+    let mut survey = Survey::default();
+    for process in &run.processes {
+        survey.add_process(process);
+    }
+    let seen = survey.images().get(&request.program.build_id).is_some_and(|image| !image.sites.is_empty());
+    seen.then(|| (survey, u32::try_from(run.processes.len()).unwrap_or(u32::MAX)))
+}
+
 fn run_once(
     request: &SurveyRequest<'_>,
     tables: &BTreeMap<Vec<u8>, ImageSpec>,
@@ -142,11 +179,8 @@ fn run_once(
 ) -> Result<End, SurveyError> {
     let create = |source| StoreError::Create { path: request.store.dir().to_owned(), source };
     let dir = tempfile::Builder::new().prefix("survey-").tempdir_in(request.store.dir()).map_err(create)?;
-    let mut plan = PlanSpec::new(Observe::Survey, dir.path());
-    plan.memory_limit_mb = request.memory_limit_mb;
-    plan.images = tables.values().cloned().collect();
     let plan_file = dir.path().join("plan");
-    write_whole(&plan_file, &plan.to_bytes()?)?;
+    write_whole(&plan_file, &plan_into(request, tables, dir.path())?)?;
     let run = RunRequest {
         guest: request.guest,
         plan: &plan_file,

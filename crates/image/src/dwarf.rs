@@ -62,7 +62,9 @@ impl DebugInfo {
     }
 
     fn open_split(&self, path: &Path, id: gimli::DwoId) -> Option<Arc<Dwarf>> {
-        let bytes = std::fs::read(path).ok()?;
+        // The name comes out of the image: it may be that of a device.
+        let bytes =
+            std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::read(path).ok())?;
         let elf = Elf::parse(&bytes).ok()?;
         let mut dwarf = load(|id| section(&bytes, &elf, id.dwo_name().unwrap_or(""), &mut 0));
         dwarf.make_dwo(&self.dwarf);

@@ -36,6 +36,8 @@ pub(crate) const SHDR: usize = 64;
 const PHDR: usize = 56;
 /// Largest section that is decompressed: a damaged size must not exhaust memory.
 const MAX_UNCOMPRESSED: u64 = 4 << 30;
+/// Most bytes that one compressed byte stands for; zlib reaches half of it.
+const MAX_RATIO: u64 = 2048;
 
 /// One program header.
 #[derive(Clone, Debug)]
@@ -203,7 +205,8 @@ impl Elf {
 }
 
 fn unpack(format: CompressionFormat, data: &[u8], size: u64) -> Result<Cow<'_, [u8]>, object::Error> {
-    let uncompressed_size = if size > MAX_UNCOMPRESSED { 0 } else { size };
+    let most = (data.len() as u64).saturating_mul(MAX_RATIO).min(MAX_UNCOMPRESSED);
+    let uncompressed_size = if size > most { 0 } else { size };
     CompressedData { format, data, uncompressed_size }.decompress()
 }
 

@@ -7,7 +7,8 @@ use selvedge_trace::{ContextId, Run};
 use serde::Serialize;
 
 use crate::names::Names;
-use crate::view::{Filter, View, views};
+use crate::text::TextOptions;
+use crate::view::{View, views};
 
 /// Version of the lines.
 ///
@@ -72,11 +73,15 @@ struct EventLine<'a> {
 }
 
 /// Writes a run.
-pub fn write_json(run: &Run, filter: &Filter, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_json(run: &Run, options: &TextOptions, out: &mut dyn Write) -> io::Result<()> {
+    let limit = options.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     for process in &run.processes {
         let names = Names::new(process);
         line(out, &header(&names))?;
-        for view in views(&names, filter) {
+        if options.summary_only {
+            continue;
+        }
+        for view in views(&names, &options.filter).take(limit) {
             line(out, &event(&view))?;
         }
     }

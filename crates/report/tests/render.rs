@@ -94,7 +94,7 @@ fn limits_and_summaries_are_short() {
 #[test]
 fn json_lines_have_a_versioned_header() {
     let mut out = Vec::new();
-    write_json(&run(), &Filter::default(), &mut out).expect("memory");
+    write_json(&run(), &TextOptions::default(), &mut out).expect("memory");
     let text = String::from_utf8(out).expect("text");
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 11);

@@ -242,7 +242,8 @@ impl Process {
     pub fn nanos(&self, time: Ticks) -> i128 {
         let (start, rate) = (self.file.header().start.0, self.rate());
         let ticks = i128::from(time.0) - i128::from(start);
-        ticks * rate.1 / rate.0
+        // Clocks of a damaged header may be anything.
+        ticks.saturating_mul(rate.1) / rate.0
     }
 
     /// Nanoseconds of one unit of time.

@@ -422,6 +422,7 @@ impl TraceFile {
         self.modules.sort_by_key(|module| module.index);
         self.modules.dedup_by_key(|module| module.index);
         self.pending.sort_by_key(|pending| pending.thread);
+        self.damages.sort_by_key(|damage| damage.offset);
     }
 
     fn damage(&mut self, offset: u64, what: &'static str) {

@@ -15,7 +15,8 @@ pub(crate) fn run(args: RecordArgs) -> Result<u8, Failure> {
     let mut words = args.guest.into_iter();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
     let then = match (args.plan_only, args.survey_only) {
-        (Some(file), _) => Then::WritePlan(file),
+        (Some(file), true) => Then::WriteSurveyPlan(file),
+        (Some(file), false) => Then::WritePlan(file),
         (None, true) => Then::Nothing,
         (None, false) => Then::Record,
     };

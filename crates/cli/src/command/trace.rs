@@ -27,7 +27,8 @@ pub(crate) fn run(args: &TraceArgs) -> Result<u8, Failure> {
             }
         }
     } else if args.json {
-        write_json(&run, &filter, &mut out)?;
+        let options = TextOptions { filter, summary_only: args.summary, limit: args.limit };
+        write_json(&run, &options, &mut out)?;
     } else if args.columns {
         for process in &run.processes {
             let rows = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
