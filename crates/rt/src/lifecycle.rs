@@ -156,12 +156,13 @@ fn observe(plan: &Plan<'static>) -> bool {
 fn patch_new(plan: Option<&Plan<'static>>) {
     modules::refresh(&mut |module| {
         let mut next = NEXT_ID.load(Ordering::Relaxed);
-        patch::apply(module, plan, &mut next);
+        let probe = patch::apply(module, plan, &mut next);
         NEXT_ID.store(next, Ordering::Relaxed);
+        probe
     });
 }
 
-/// An instrumented image that we do not know runs its first constructor.
+/// An instrumented library runs a constructor: it may be new.
 #[cold]
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));

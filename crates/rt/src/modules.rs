@@ -1,13 +1,12 @@
 //! The images that are loaded: for naming code addresses, and for finding what to patch.
 //!
-//! Looked at twice only: before `main`, and when an image that we have not seen calls `__tsan_init` from
-//! its first constructor, inside `dlopen`, before any other thread can run its code. The loader is never
+//! Looked at twice only: before `main`, and when a library calls `__tsan_init` from its first constructor, inside `dlopen`, before any other thread can run its code. The loader is never
 //! asked at any other time: its lock may be held by a thread that waits for one of the guest's.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use selvedge_events::bytes::{slice_at, u32_at};
+use selvedge_events::bytes::{checksum, slice_at, u32_at};
 use selvedge_events::counters::Counter;
 use selvedge_events::pack::{self, NO_PC};
 use selvedge_events::trace_file::{CHUNK_HEADER, ChunkKind, at};
@@ -21,10 +20,25 @@ const MAX: usize = 63;
 #[derive(Debug)]
 struct Range {
     base: AtomicU64,
+    /// 0 where the image is gone.
     end: AtomicU64,
+    /// Which image: the same one, loaded again, keeps its number.
+    identity: AtomicU64,
+    /// One of its patched sites and the bytes that the compiler put there: if they are back, so is a fresh
+    /// copy of the image, at the same place. Zero where nothing was patched.
+    probe: AtomicU64,
+    original: AtomicU64,
 }
 
-static RANGES: [Range; MAX] = [const { Range { base: AtomicU64::new(0), end: AtomicU64::new(0) } }; MAX];
+static RANGES: [Range; MAX] = [const {
+    Range {
+        base: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+        identity: AtomicU64::new(0),
+        probe: AtomicU64::new(0),
+        original: AtomicU64::new(0),
+    }
+}; MAX];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: Spin = Spin::new();
 
@@ -48,9 +62,28 @@ fn find(pc: u64) -> Option<(u32, u64)> {
     None
 }
 
-/// Whether an address lies in an image that we know.
-pub fn knows(pc: usize) -> bool {
-    find(pc as u64).is_some()
+/// Whether an address lies in the executable, which is never loaded again.
+pub fn in_executable(pc: usize) -> bool {
+    find(pc as u64).is_some_and(|(index, _)| index == 0)
+}
+
+/// A patched place and the bytes that were there.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// Address.
+    pub at: u64,
+    /// The first five bytes, zero-extended.
+    pub original: u64,
+}
+
+/// The first five bytes of code at an address, as a number.
+///
+/// # Safety
+/// They must be mapped.
+unsafe fn code_at(at: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { (at as *const [u8; 5]).read_unaligned() };
+    u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], 0, 0, 0])
 }
 
 /// One loaded image.
@@ -102,8 +135,9 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Calls `each` with every image that was not there at the last call, and forgets those that are gone.
-pub fn refresh(each: &mut dyn FnMut(&Module<'_>)) {
+/// Calls `each` with every image that was not there at the last call, and forgets those that are gone. What
+/// `each` answers is how to tell later that the image was loaded anew.
+pub fn refresh(each: &mut dyn FnMut(&Module<'_>) -> Option<Probe>) {
     let mut visit = Visit { each, seen: 0 };
     // SAFETY: the callback gets back exactly the pointer given here, during this call only.
     unsafe { dl_iterate_phdr(on_image, (&raw mut visit).cast()) };
@@ -116,7 +150,7 @@ pub fn refresh(each: &mut dyn FnMut(&Module<'_>)) {
 }
 
 struct Visit<'a> {
-    each: &'a mut dyn FnMut(&Module<'_>),
+    each: &'a mut dyn FnMut(&Module<'_>) -> Option<Probe>,
     /// Bit per module index.
     seen: u64,
 }
@@ -150,23 +184,49 @@ extern "C" fn on_image(info: *const PhdrInfo, _: usize, data: *mut c_void) -> c_
     let name = unsafe { core::ffi::CStr::from_ptr(info.name) }.to_bytes();
     let Some(_held) = LOCK.lock() else { return 0 };
     let path = if name.is_empty() && COUNT.load(Ordering::Relaxed) == 0 { b"/proc/self/exe" } else { name };
-    if let Some((index, _)) = find(base).filter(|(_, known)| *known == base) {
+    let build_id = build_id.unwrap_or(&[]);
+    let identity = checksum(build_id) ^ checksum(path).rotate_left(1) | 1;
+    if let Some(index) = still_there(base, end, identity, &code) {
         visit.seen |= 1 << index;
         return 0;
     }
-    let index = COUNT.load(Ordering::Relaxed);
-    let Some(range) = RANGES.get(index) else {
+    let Some(index) = place(identity) else {
         sink::count(Counter::ModulesUnnamed, 1);
         return 0;
     };
+    let range = &RANGES[index];
+    range.identity.store(identity, Ordering::Relaxed);
     range.base.store(base, Ordering::Relaxed);
     range.end.store(end, Ordering::Relaxed);
-    COUNT.store(index + 1, Ordering::Release);
+    COUNT.fetch_max(index + 1, Ordering::Release);
     visit.seen |= 1 << index;
-    let module = Module { index: index as u32, base, end, path, build_id: build_id.unwrap_or(&[]), code };
+    let module = Module { index: index as u32, base, end, path, build_id, code };
     announce(&module);
-    (visit.each)(&module);
+    let probe = (visit.each)(&module).unwrap_or(Probe { at: 0, original: 0 });
+    range.original.store(probe.original, Ordering::Relaxed);
+    range.probe.store(probe.at, Ordering::Relaxed);
     0
+}
+
+/// The number of an image that is where it was and still as we patched it.
+fn still_there(base: u64, end: u64, identity: u64, code: &[(u64, u64); 4]) -> Option<usize> {
+    let known = RANGES.iter().take(COUNT.load(Ordering::Relaxed)).position(|range| {
+        range.base.load(Ordering::Relaxed) == base
+            && range.end.load(Ordering::Relaxed) == end
+            && range.identity.load(Ordering::Relaxed) == identity
+    })?;
+    let probe = RANGES[known].probe.load(Ordering::Relaxed);
+    let mapped = code.iter().any(|(start, end)| probe >= *start && probe + 5 <= *end);
+    // SAFETY: `mapped` says that the bytes belong to a code segment of the image that is loaded now.
+    let fresh = mapped && unsafe { code_at(probe) } == RANGES[known].original.load(Ordering::Relaxed);
+    (!fresh).then_some(known)
+}
+
+/// The number for an image: the one it had, else a new one.
+fn place(identity: u64) -> Option<usize> {
+    let count = COUNT.load(Ordering::Relaxed);
+    let again = RANGES.iter().take(count).position(|range| range.identity.load(Ordering::Relaxed) == identity);
+    again.or(Some(count).filter(|index| *index < MAX))
 }
 
 /// Writes the module into the trace.

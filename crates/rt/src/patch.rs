@@ -15,7 +15,7 @@ use selvedge_events::site_table::{Entry, Form, SECTION, Table};
 use selvedge_events::trace_file::{CHUNK_HEADER, ChunkKind};
 
 use crate::entry;
-use crate::modules::Module;
+use crate::modules::{Module, Probe};
 use crate::sink;
 use crate::sys::{self, flags};
 
@@ -105,27 +105,25 @@ pub fn site_count(path: &[u8]) -> u64 {
     section(file.bytes()).and_then(|table| u32_at(table, 12)).map_or(0, u64::from)
 }
 
-/// Patches one image as the plan says; `next_id` numbers the sites where everything is armed.
-pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u32) {
+/// Patches one image as the plan says; `next_id` numbers the sites where everything is armed. The answer is a
+/// patched place, by which a fresh copy of the image is known later.
+pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u32) -> Option<Probe> {
     let image_plan = plan.and_then(|plan| plan.images().find(|image| image.build_id == module.build_id));
     let file;
     let bytes = match image_plan {
         Some(image) if !image.table.is_empty() => image.table,
         _ => {
             file = Mapped::open(module.path);
-            match file.as_ref().and_then(|file| section(file.bytes())) {
-                Some(bytes) => bytes,
-                None => return,
-            }
+            file.as_ref().and_then(|file| section(file.bytes()))?
         }
     };
     let Ok(table) = Table::parse(bytes) else {
         sink::count(Counter::ImagesWithoutTable, 1);
-        return;
+        return None;
     };
     if table.build_id() != module.build_id {
         sink::count(Counter::ImagesWithoutTable, 1);
-        return;
+        return None;
     }
     let arm_all = plan.is_some_and(|plan| plan.flags & selvedge_events::plan::FLAG_ARM_ALL != 0);
     let first_id = *next_id;
@@ -140,10 +138,11 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
     }
     let Some(mut code) = Writable::open(module) else {
         sink::count(Counter::PatchFailures, 1);
-        return;
+        return None;
     };
     let mut listed = image_plan.map(|image| image.sites()).into_iter().flatten().peekable();
     let (mut on, mut off, mut refused) = (0, 0, 0);
+    let mut probe = None;
     for ordinal in 0..table.len() {
         let (Some(site), listed_id) = (table.get(ordinal), listed.next_if(|(at, _)| *at == ordinal)) else {
             continue;
@@ -159,6 +158,9 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         let target = id.and_then(|id| Some((id, entry::target(hook, site.hook, id)?)));
         let thunk = target.and_then(|(id, target)| area.as_mut()?.thunk(hook, id, target));
         let at = module.base + u64::from(site.offset);
+        if thunk.is_some() || hook.disarmed.is_some() {
+            probe.get_or_insert(Probe { at, original: u64_at(&site.code, 0).unwrap_or(0) & 0xff_ffff_ffff });
+        }
         match thunk {
             Some(thunk) => {
                 if code.write(at, &call(&site, at, thunk as u64)) {
@@ -184,6 +186,7 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
     sink::count(Counter::SitesArmed, on);
     sink::count(Counter::SitesDisarmed, off);
     sink::count(Counter::SitesRefused, refused);
+    probe
 }
 
 /// The instruction at an armed site: same length, same kind of transfer, another target.

@@ -162,10 +162,10 @@ extern "C" fn ignore_end(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {
     ignore(false, pc);
 }
 
-/// Every instrumented file calls this from a constructor: an image that we do not know was loaded.
+/// Every instrumented file calls this from a constructor: a library may have been loaded.
 extern "C" fn init(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {
     #[cfg(not(feature = "stub"))]
-    if !crate::modules::knows(pc) {
+    if !crate::modules::in_executable(pc) {
         crate::lifecycle::image_loaded();
     }
     #[cfg(feature = "stub")]
