@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int shared, other;
+int shared; // not static: else a compiler may see that it never is 7
+static int other;
 
 static void *writer(void *arg) {
     shared = 1; //~ race

@@ -4,9 +4,14 @@
 
 static long counter;
 
+// Not inlined: else the compiler may keep the counter in a register for the whole loop.
+__attribute__((noinline)) static void add_one(void) {
+    counter++; //~ race
+}
+
 static void *add(void *arg) {
     for (int i = 0; i < 100; i++)
-        counter++; //~ race
+        add_one();
     return arg;
 }
 
