@@ -35,13 +35,13 @@ impl Mode {
 
     /// The words to put before the program's own command line. Traces go to `out`.
     pub fn prefix(self, selvedge: &Path, out: &Path) -> Vec<OsString> {
-        let runs = match self {
+        let how = match self {
             Mode::Disarmed => return Vec::new(),
-            Mode::Survey => "0",
-            Mode::Record => "1",
+            Mode::Survey => "--survey-only",
+            Mode::Record => "--runs=1",
         };
-        let words = [selvedge.as_os_str(), "record".as_ref(), "-n".as_ref()];
-        let tail = [runs.as_ref(), "--out".as_ref(), out.as_os_str(), "--".as_ref()];
+        let words = [selvedge.as_os_str(), "record".as_ref()];
+        let tail = [how.as_ref(), "--out".as_ref(), out.as_os_str(), "--".as_ref()];
         words.into_iter().chain(tail).map(Into::into).collect()
     }
 

@@ -298,6 +298,7 @@ fn record_once(
     input: &mut GuestInput,
 ) -> Result<RunRecord, RecordError> {
     let (id, dir) = store.new_run()?;
+    store.reserve(id)?;
     let plan_file = dir.join("plan");
     write_whole(&plan_file, &plan(options, images, &dir)?)?;
     let output = match (options.runs, &options.oracle) {

@@ -23,6 +23,13 @@ use serde::{Deserialize, Serialize};
 
 /// Where runs are kept unless the user says otherwise.
 pub const DEFAULT_DIR: &str = ".selvedge";
+
+/// Room that a run's record is given before the run.
+const RECORD_ROOM: usize = 8 * 1024;
+
+/// Bytes of the longest store name: the runtime keeps names of trace files in 1,024 bytes, below which come the
+/// run's directory and the file.
+const LONGEST_DIR: usize = 900;
 /// Version of `run.json`.
 ///
 /// 1: first.
@@ -32,6 +39,12 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
+    /// The runtime has no room for such a name.
+    #[error("the store's name is too long ({len} bytes, at most {LONGEST_DIR}): choose a shorter one with --out DIR")]
+    LongName {
+        /// Bytes of the name.
+        len: usize,
+    },
     /// The directory cannot be made.
     #[error("cannot create `{}`: choose a directory that can be written with --out DIR", path.display())]
     Create {
@@ -189,6 +202,9 @@ impl Store {
             fs::create_dir_all(dir.join(part)).map_err(create)?;
         }
         let dir = dir.canonicalize().map_err(create)?;
+        if dir.as_os_str().len() > LONGEST_DIR {
+            return Err(StoreError::LongName { len: dir.as_os_str().len() });
+        }
         // A directory that is there need not be writable.
         tempfile::tempfile_in(&dir).map_err(|source| StoreError::Create { path: dir.clone(), source })?;
         Ok(Store { dir })
@@ -243,12 +259,23 @@ impl Store {
         self.dir.join("runs").join(format!("{id:04}"))
     }
 
-    /// Writes a run's record.
+    /// Takes the room for a run's record before the trace can take it all.
+    pub fn reserve(&self, id: u32) -> Result<(), StoreError> {
+        write_whole(&self.run_dir(id).join("run.json"), &[b' '; RECORD_ROOM])
+    }
+
+    /// Writes a run's record: into the room that was reserved where it fits, so that a full disk does not matter.
     pub fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
         let path = self.run_dir(record.id).join("run.json");
-        let text = serde_json::to_vec_pretty(record)
-            .map_err(|error| StoreError::Write { path: path.clone(), source: error.into() })?;
-        write_whole(&path, &text)
+        let write = |source| StoreError::Write { path: path.clone(), source };
+        let mut text = serde_json::to_vec_pretty(record).map_err(|error| write(error.into()))?;
+        text.push(b'\n');
+        if text.len() > RECORD_ROOM {
+            return write_whole(&path, &text);
+        }
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(write)?;
+        file.write_all(&text).map_err(write)?;
+        file.set_len(text.len() as u64).map_err(write)
     }
 
     /// All runs that have a record, by number; and how many directories have none (a run that is still

@@ -93,6 +93,8 @@ pub struct Surveyed {
     pub kept: bool,
     /// How the last run ended, where there was one.
     pub end: Option<End>,
+    /// Whether a run could not write what it saw: the survey is then not kept.
+    pub lost: bool,
 }
 
 /// Surveys a program, or takes the kept survey.
@@ -107,21 +109,23 @@ pub fn survey(
         && runs >= request.runs
         && let Some(images) = images_of(&survey)
     {
-        return Ok(Surveyed { survey, images, runs, kept: true, end: None });
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
     }
     if !request.fresh
         && let Some((survey, runs)) = by_hand(request)
         && let Some(images) = images_of(&survey)
     {
-        return Ok(Surveyed { survey, images, runs, kept: true, end: None });
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
     }
     let mut tables = own_table(request);
     let mut survey = Survey::default();
     let mut images = Vec::new();
-    let (mut done, mut end) = (0, None);
+    let (mut done, mut end, mut lost) = (0, None, false);
     while done < request.runs.max(1) {
         each(done + 1);
-        end = Some(run_once(request, &tables, input, &mut survey)?);
+        let (ended, written) = run_once(request, &tables, input, &mut survey)?;
+        end = Some(ended);
+        lost |= !written;
         images = images_of(&survey).unwrap_or_default();
         let known = tables.len();
         for spec in images.iter().filter_map(ImageSites::table_spec) {
@@ -132,8 +136,10 @@ pub fn survey(
             done += 1;
         }
     }
-    save(&file, &survey, done)?;
-    Ok(Surveyed { survey, images, runs: done, kept: false, end })
+    if !lost {
+        save(&file, &survey, done)?;
+    }
+    Ok(Surveyed { survey, images, runs: done, kept: false, end, lost })
 }
 
 /// The table of a program that carries none.
@@ -171,12 +177,13 @@ fn by_hand(request: &SurveyRequest<'_>) -> Option<(Survey, u32)> {
     seen.then(|| (survey, u32::try_from(run.processes.len()).unwrap_or(u32::MAX)))
 }
 
+/// Makes one run; the answer says how it ended, and whether it could write what it saw.
 fn run_once(
     request: &SurveyRequest<'_>,
     tables: &BTreeMap<Vec<u8>, ImageSpec>,
     input: &mut GuestInput,
     survey: &mut Survey,
-) -> Result<End, SurveyError> {
+) -> Result<(End, bool), SurveyError> {
     let create = |source| StoreError::Create { path: request.store.dir().to_owned(), source };
     let dir = tempfile::Builder::new().prefix("survey-").tempdir_in(request.store.dir()).map_err(create)?;
     let plan_file = dir.path().join("plan");
@@ -201,7 +208,8 @@ fn run_once(
     for process in &run.processes {
         survey.add_process(process);
     }
-    Ok(end)
+    let written = run.processes.iter().any(|process| process.file().has_survey());
+    Ok((end, written))
 }
 
 /// The instrumented images of a survey; `None` where one is not the same any more.

@@ -43,7 +43,7 @@ impl Mapped {
     fn open(path: &[u8]) -> Option<Mapped> {
         let mut name = [0_u8; 1024];
         name.get_mut(..path.len()).filter(|room| room.len() < 1023)?.copy_from_slice(path);
-        let fd = sys::open(name.get(..=path.len())?, flags::O_RDONLY | flags::O_CLOEXEC, 0).ok()?;
+        let fd = sys::open(name.get(..=path.len())?, flags::O_RDONLY | flags::O_CLOEXEC | flags::O_NONBLOCK, 0).ok()?;
         let mapped = sys::fstat(fd).ok().and_then(|(_, _, len)| {
             let len = usize::try_from(len).ok().filter(|len| *len > 0)?;
             // SAFETY: no address is asked for.

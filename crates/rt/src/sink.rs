@@ -10,7 +10,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use selvedge_events::counters::Counter;
+use selvedge_events::counters::{COUNTERS, Counter};
 use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_events::trace_file::{
@@ -34,6 +34,9 @@ static LIMIT: AtomicU64 = AtomicU64::new(0);
 static OUT_AT: AtomicUsize = AtomicUsize::new(0);
 static OUT_LEN: AtomicUsize = AtomicUsize::new(0);
 static SEALED: AtomicU8 = AtomicU8::new(0);
+/// Why nothing more can be written, as a counter's number + 1: decided once, so that every later loss has the
+/// same name.
+static STOPPED: AtomicU8 = AtomicU8::new(0);
 static SLOTS: Spin = Spin::new();
 /// First free slot's address; the next one's is in its header at [`LINK`].
 static FREE: AtomicUsize = AtomicUsize::new(0);
@@ -231,7 +234,7 @@ pub fn is_frozen() -> bool {
 }
 
 /// Notes a later instant on both clocks, from which readers compute the rate.
-fn tick() {
+pub fn tick() {
     if let Some(header) = header()
         && !is_sealed()
     {
@@ -299,6 +302,11 @@ fn ensure(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
 
 /// Claims `len` bytes (a multiple of [`PAGE`]) of the file.
 fn claim(len: u64) -> Result<(i32, u64), Counter> {
+    if let Some((why, _, _)) =
+        usize::from(STOPPED.load(Ordering::Relaxed)).checked_sub(1).and_then(|at| COUNTERS.get(at))
+    {
+        return Err(*why);
+    }
     let fd = descriptor()?;
     let header = header().ok_or(Counter::DroppedDisk)?;
     let limit = LIMIT.load(Ordering::Relaxed);
@@ -308,14 +316,23 @@ fn claim(len: u64) -> Result<(i32, u64), Counter> {
     let offset = next.fetch_add(len, Ordering::Relaxed);
     if offset + len > limit {
         next.fetch_sub(len, Ordering::Relaxed);
-        set_flag(FLAG_CUT);
-        return Err(Counter::DroppedLimit);
+        return Err(stop(Counter::DroppedLimit));
     }
     if sys::file_size_limit() < offset + len {
-        set_flag(FLAG_CUT);
-        return Err(Counter::DroppedDisk);
+        next.fetch_sub(len, Ordering::Relaxed);
+        return Err(stop(Counter::DroppedDisk));
     }
     Ok((fd, offset))
+}
+
+/// Nothing more is written, for this reason.
+fn stop(why: Counter) -> Counter {
+    set_flag(FLAG_CUT);
+    let number = why as u8 + 1;
+    match STOPPED.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => why,
+        Err(first) => COUNTERS.get(usize::from(first) - 1).map_or(why, |(first, _, _)| *first),
+    }
 }
 
 /// Fills in a chunk header.
@@ -348,7 +365,7 @@ pub fn write_chunk(
         at.store(offset, Ordering::Relaxed);
         size.store(len as u64, Ordering::Relaxed);
     }
-    written.map_err(|_| Counter::DroppedDisk)
+    written.map_err(|_| stop(Counter::DroppedDisk))
 }
 
 /// Copies the chunks about images and sites from the parent's file into ours.
@@ -374,7 +391,7 @@ fn copy_about(parent: i32) {
 pub fn map_chunk(kind: ChunkKind, owner: u32, seq: u32, body: usize) -> Result<usize, Counter> {
     let len = (CHUNK_HEADER + body).next_multiple_of(PAGE);
     let (fd, offset) = claim(len as u64)?;
-    ensure(fd, offset, len as u64).map_err(|_| Counter::DroppedDisk)?;
+    ensure(fd, offset, len as u64).map_err(|_| stop(Counter::DroppedDisk))?;
     let (prot, how) = (flags::PROT_READ | flags::PROT_WRITE, flags::MAP_SHARED);
     // SAFETY: no address is asked for; the file has blocks there.
     let chunk = unsafe { sys::mmap(0, len, prot, how, fd, offset) }.map_err(|_| Counter::DroppedDisk)?;
@@ -445,7 +462,7 @@ pub fn flush(state: &mut ThreadState) -> bool {
     let written = claim(len as u64).and_then(|(fd, offset)| {
         field64(slot, at::CHUNK_LEN).store(len as u64, Ordering::Relaxed);
         // SAFETY: I6: the slot is mapped and has `SLOT` bytes.
-        unsafe { sys::pwrite_all(fd, slot, len, offset) }.map_err(|_| Counter::DroppedDisk)
+        unsafe { sys::pwrite_all(fd, slot, len, offset) }.map_err(|_| stop(Counter::DroppedDisk))
     });
     field64(slot, at::CHUNK_LEN).store(SLOT as u64, Ordering::Relaxed);
     if let Err(why) = written {
@@ -502,6 +519,7 @@ pub fn after_fork() -> bool {
         return true;
     }
     FREE.store(0, Ordering::Relaxed);
+    STOPPED.store(0, Ordering::Relaxed);
     let parent = descriptor_of_parent();
     HEADER_AT.store(0, Ordering::Relaxed);
     FD.store(-1, Ordering::Relaxed);

@@ -106,6 +106,7 @@ pub mod flags {
     pub const O_CREAT: i32 = 0o100;
     pub const O_EXCL: i32 = 0o200;
     pub const O_CLOEXEC: i32 = 0o2000000;
+    pub const O_NONBLOCK: i32 = 0o4000;
     pub const PROT_READ: usize = 1;
     pub const PROT_WRITE: usize = 2;
     pub const PROT_EXEC: usize = 4;

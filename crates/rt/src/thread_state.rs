@@ -63,6 +63,10 @@ pub struct ThreadState {
     pub seq: u32,
     /// Epoch that the stream last wrote.
     pub epoch: u64,
+    /// Epoch at which this thread next notes both clocks; the distance doubles.
+    pub tick_at: u64,
+    /// Epochs to the note after that.
+    pub tick_gap: u64,
     /// Time of the last timed record.
     pub last: u64,
     /// The live slot's address; 0 where there is none.

@@ -15,6 +15,8 @@ pub struct Header {
     pub ppid: u32,
     /// First counter reading and the monotonic nanoseconds of that instant.
     pub start: (u64, u64),
+    /// The first offset that the process had not claimed.
+    pub next: u64,
     /// Latest counter reading and the monotonic nanoseconds of that instant.
     pub last: (u64, u64),
     /// Wall clock at the start, in nanoseconds.
@@ -61,6 +63,7 @@ impl Header {
             pid: half(at::PID),
             ppid: half(at::PPID),
             start: (word(at::START_TSC), word(at::START_NS)),
+            next: word(at::NEXT),
             last: (word(at::LAST_TSC), word(at::LAST_NS)),
             wall_ns: word(at::WALL_NS),
             flags: half(at::FLAGS),

@@ -131,11 +131,15 @@ impl TraceFile {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<TraceFile, OpenTraceError> {
         let io = |source| OpenTraceError::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
-        let meta = file.metadata().map_err(io)?;
+        // Looked at before it is opened: opening a pipe waits for somebody to write.
+        let meta = std::fs::metadata(path).map_err(io)?;
         if meta.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into()));
         }
+        if !meta.is_file() {
+            return Err(io(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a file")));
+        }
+        let file = File::open(path).map_err(io)?;
         TraceFile::index(Source::File(file, meta.len()))
     }
 
@@ -254,6 +258,10 @@ impl TraceFile {
             file.header.tick_shift = selvedge_events::pack::TICK_SHIFT;
         }
         file.find_chunks();
+        if file.header.next > file.len() {
+            let end = file.len();
+            file.damage(end, "the file ends before what the process claimed: it was cut, or not all could be written");
+        }
         file.settle();
         Ok(file)
     }

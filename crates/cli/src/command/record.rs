@@ -64,6 +64,11 @@ fn say(step: &Step<'_>, single: bool, terminal: bool) {
                 armed.atomics,
                 armed.functions
             ));
+            if surveyed.lost {
+                note(
+                    "the survey could not be written (no space where runs are kept): only synchronisation is recorded",
+                );
+            }
             if armed.left_out > 0 {
                 note(&format!("{} sites beyond the number that a trace can name are left out", armed.left_out));
             }

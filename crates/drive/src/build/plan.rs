@@ -112,6 +112,10 @@ const CLANG_PROPER: &[&str] = &[
     "-fsanitize-coverage-trace-pc",
 ];
 
+/// clang leaves out a read that a write to the same place follows; then `x++` would be a write only, and no thread could
+/// ever come between its two halves. gcc never does.
+const CLANG_READS: [&str; 2] = ["-mllvm", "-tsan-instrument-read-before-write"];
+
 /// gcc has `-Wtsan` (fences that the compiler's own runtime does not model; ours does) since this version.
 const GCC_WITH_WTSAN: u32 = 11;
 
@@ -198,6 +202,9 @@ fn compile_flags(args: &[OsString], line: &CommandLine, compiler: CompilerId) ->
             if !complete.iter().all(|item| has_coverage(line, item)) {
                 flags.push(CLANG_COVERAGE.into());
             }
+            if !args.iter().any(|arg| arg == CLANG_READS[1]) {
+                flags.extend(CLANG_READS.map(OsString::from));
+            }
         }
     }
     flags.extend(shared_flags(args, line, compiler));
@@ -274,7 +281,10 @@ fn link(
 /// Hooks for a command that compiles and links: they must not be seen by the driver.
 fn compiler_proper_flags(line: &CommandLine, compiler: CompilerId, specs: Option<&Path>) -> Vec<OsString> {
     match (compiler.family, specs) {
-        (Family::Clang, _) => CLANG_PROPER.iter().flat_map(|flag| ["-Xclang".into(), (*flag).into()]).collect(),
+        (Family::Clang, _) => {
+            let proper = CLANG_PROPER.iter().flat_map(|flag| ["-Xclang".into(), (*flag).into()]);
+            proper.chain(CLANG_READS.map(OsString::from)).collect()
+        }
         (Family::Gcc, Some(specs)) => {
             let mut option = OsString::from("-specs=");
             option.push(specs);
@@ -386,10 +396,14 @@ mod tests {
     #[test]
     fn clang_has_its_own_spellings() {
         let rest = REST.trim_end_matches(" -Wno-tsan");
-        assert_eq!(planned(CLANG, "-flto -c x.c"), format!("-flto -c x.c -fsanitize=thread {CLANG_COVERAGE} {rest}"));
+        let reads = CLANG_READS.join(" ");
+        assert_eq!(
+            planned(CLANG, "-flto -c x.c"),
+            format!("-flto -c x.c -fsanitize=thread {CLANG_COVERAGE} {reads} {rest}")
+        );
         let proper = "-Xclang -fsanitize=thread -Xclang -fsanitize-coverage-type=2 \
                       -Xclang -fsanitize-coverage-no-prune -Xclang -fsanitize-coverage-trace-pc";
-        assert_eq!(planned(CLANG, "-fsanitize=thread x.c"), format!("x.c -Xlinker RT {proper} {rest} {EXE}"));
+        assert_eq!(planned(CLANG, "-fsanitize=thread x.c"), format!("x.c -Xlinker RT {proper} {reads} {rest} {EXE}"));
     }
 
     #[test]
