@@ -146,7 +146,7 @@ fn observe(plan: &Plan<'static>) -> bool {
             Err(why) => {
                 sink::count(why, 1);
                 let mut line = Line::new();
-                line.text("the survey cannot be written in ").raw(plan.out_dir()).text(" (").number(words * 8 >> 10);
+                line.text("the survey cannot be written in ").raw(plan.out_dir()).text(" (").number((words * 8) >> 10);
                 line.text(" KiB are needed); the program runs unobserved").say();
                 return false;
             }
