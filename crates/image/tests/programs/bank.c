@@ -1,4 +1,5 @@
 /* Globals of many shapes, an inlined access, an unlikely part, libc calls and a tail call. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ __attribute__((noinline, no_sanitize("thread"))) void quiet(char *to, const char
 
 __attribute__((noinline)) void set_value(long to) {
     g.value = to; //~ volatile
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(&ready, 1, memory_order_release);
 }
 
 int run(int argc) {

@@ -21,7 +21,7 @@ fn at_line<'a>(sites: &'a [SiteInfo], hook: &str, line: u32) -> &'a SiteInfo {
     sites.iter().find(here).unwrap_or_else(|| panic!("no {hook} at line {line}"))
 }
 
-fn check_bank(path: &Path) {
+fn check_bank(compiler: &str, path: &Path) {
     let (sites, symboliser) = sites_of(path);
     let line = |mark| marked("bank.c", mark);
     let write = at_line(&sites, "__tsan_write4", line("inlined"));
@@ -36,9 +36,10 @@ fn check_bank(path: &Path) {
     assert_eq!(at_line(&sites, "memcpy", line("libc")).frames[0].function, "copy");
     let cold = at_line(&sites, "__tsan_write4", line("cold"));
     assert_eq!((cold.function.as_deref(), cold.frames[0].function.as_str()), (Some("pick"), "pick"));
-    assert!(
-        !sites.iter().any(|site| site.frames[0].line == Some(line("uninstrumented")) && site.hook.name == "memcpy")
-    );
+    // clang keeps the entry hook of a function that opted out, so its calls are sites there.
+    let uninstrumented = line("uninstrumented");
+    let seen = sites.iter().any(|site| site.frames[0].line == Some(uninstrumented) && site.hook.name == "memcpy");
+    assert_eq!(seen, compiler == "clang");
     // A return address belongs to the call before it.
     let after = u64::from(write.offset) + u64::from(write.form.len());
     assert_eq!(symboliser.frames_of_return(after), write.frames);
@@ -49,9 +50,9 @@ fn check_bank(path: &Path) {
 fn sites_have_their_marked_lines() {
     let bench = Bench::new();
     for compiler in c_compilers() {
-        check_bank(&bench.program(compiler, "bank.c", "pie", &["-O2", "-fPIE"], &["-pie"]));
-        check_bank(&bench.program(compiler, "bank.c", "fixed", &["-O2", "-fno-pie"], &["-no-pie"]));
-        check_bank(&bench.program(compiler, "bank.c", "dwarf4", &["-O2", "-gdwarf-4"], &[]));
+        check_bank(compiler, &bench.program(compiler, "bank.c", "pie", &["-O2", "-fPIE"], &["-pie"]));
+        check_bank(compiler, &bench.program(compiler, "bank.c", "fixed", &["-O2", "-fno-pie"], &["-no-pie"]));
+        check_bank(compiler, &bench.program(compiler, "bank.c", "dwarf4", &["-O2", "-gdwarf-4"], &[]));
     }
 }
 
@@ -69,7 +70,7 @@ fn compressed_debug_information_is_read() {
             .unwrap();
         // Older binutils know no zstd.
         if done.status.success() && packed.exists() {
-            check_bank(&packed);
+            check_bank("gcc", &packed);
         }
     }
 }
@@ -79,14 +80,14 @@ fn split_debug_information_is_read_or_counted() {
     let bench = Bench::new();
     for version in ["-gdwarf-4", "-gdwarf-5"] {
         let path = bench.program("gcc", "bank.c", "split", &["-O2", version, "-gsplit-dwarf"], &[]);
-        check_bank(&path);
+        check_bank("gcc", &path);
         let dwo = bench.path("split.dwo");
         assert!(dwo.exists());
         let package = bench.path("split.dwp");
         if have("dwp") && version == "-gdwarf-4" {
             bench.run(Command::new("dwp").arg("-e").arg(&path).arg("-o").arg(&package));
             std::fs::rename(&dwo, bench.path("elsewhere")).unwrap();
-            check_bank(&path);
+            check_bank("gcc", &path);
             std::fs::remove_file(&package).unwrap();
         } else {
             std::fs::remove_file(&dwo).unwrap();
