@@ -79,7 +79,7 @@ mod tests {
     fn a_disarmed_program_has_nothing_before_it() {
         let (bin, out) = (Path::new("selvedge"), Path::new("traces"));
         assert!(Mode::Disarmed.prefix(bin, out).is_empty());
-        let record = ["selvedge", "record", "-n", "1", "--out", "traces", "--"];
+        let record = ["selvedge", "record", "--runs=1", "--out", "traces", "--"];
         assert_eq!(Mode::Record.prefix(bin, out), record);
     }
 }

@@ -176,8 +176,8 @@ impl Toolchain {
 /// The newest clang on the path, with its C++ twin; plain `clang` is preferred.
 pub fn find_clang() -> Option<(String, String)> {
     let versions = (14..=30).rev().map(|version| format!("-{version}"));
-    std::iter::once(String::new())
-        .chain(versions)
+    versions
+        .chain(std::iter::once(String::new()))
         .map(|suffix| (format!("clang{suffix}"), format!("clang++{suffix}")))
         .find(|(cc, cxx)| answers(cc) && answers(cxx))
 }

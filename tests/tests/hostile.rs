@@ -66,7 +66,11 @@ fn hostile_clang_disarmed() {
     let selvedge = find_selvedge().unwrap_or_else(|error| panic!("{error}"));
     let clang = Toolchain::of(cc, cxx);
     expect_no_problems(&suite("clang-disarmed", |program| {
-        check_against_native(&clang, &selvedge, Mode::Disarmed, program)
+        match check_against_native(&clang, &selvedge, Mode::Disarmed, program) {
+            // An older clang does not know all that the programs use.
+            Verdict::Fail(why) if why.starts_with("does not build natively") => Verdict::Skip(why),
+            verdict => verdict,
+        }
     }));
 }
 
