@@ -46,7 +46,7 @@ pub(crate) fn write(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// Fails where a page is not what [`write`] would write.
+/// Fails where a page is not what [`write()`] would write.
 pub(crate) fn check(root: &Path) -> Outcome {
     let pages = pages(root)?;
     let stale: Vec<String> =

@@ -5,7 +5,7 @@
 //! manifests are read in one place and a mistake in one of them is an error with a file name.
 //!
 //! Three steps, one module each: [`manifest`] loads and checks, [`compile`] builds one variant of one program
-//! with any compiler command, [`run`] runs an executable with a time limit.
+//! with any compiler command, [`run()`] runs an executable with a time limit.
 
 pub mod compile;
 pub mod manifest;

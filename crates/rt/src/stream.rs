@@ -5,7 +5,7 @@
 //! Everything else (time, context, room) is the slow path's, which resets the countdown.
 //!
 //! Reading the time-stamp counter costs more than all the rest, so accesses that follow each other
-//! within [`DENSE`] ticks are timed in strides that double up to [`MAX_STRIDE`]; an access after a pause
+//! within `DENSE` ticks are timed in strides that double up to `MAX_STRIDE`; an access after a pause
 //! or a synchronisation is always timed.
 
 use core::sync::atomic::{Ordering, compiler_fence};

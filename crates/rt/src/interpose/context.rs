@@ -1,5 +1,5 @@
 //! `swapcontext`: the context stack follows the machine's. The frames of a context that is left wait on its
-//! own stack, in this wrapper's frame, until it is entered again; what is deeper than [`KEPT`] frames is cut.
+//! own stack, in this wrapper's frame, until it is entered again; what is deeper than `KEPT` frames is cut.
 
 use selvedge_events::event::EventKind;
 use selvedge_events::pack;
