@@ -26,9 +26,9 @@ pub(crate) fn variants(source: &str, name: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The lines of the file's head comment after `NOTE [TITLE].`, up to the end of the comment.
+/// The lines of the file's head comment after the marked note of that title, up to the end of the comment.
 pub(crate) fn note(source: &str, title: &str) -> Option<String> {
-    let head = format!("//! NOTE [{title}]. ");
+    let head = format!("//! `NOTE [{title}]`. ");
     let mut lines =
         source.lines().skip_while(|line| !line.starts_with(&head)).take_while(|line| line.starts_with("//!"));
     let mut text = lines.next()?.strip_prefix(&head)?.to_owned();
@@ -52,7 +52,7 @@ mod tests {
     const SOURCE: &str = "\
 //! Things.
 //!
-//! NOTE [Where]. A thing is here:
+//! `NOTE [Where]`. A thing is here:
 //!
 //! - at [`place`];
 //!   and there.

@@ -1,6 +1,6 @@
 //! What happens in a run, and at which instant.
 //!
-//! NOTE \[Instants\]. An event is recorded at one point of the code that it stands for; where it is
+//! `NOTE [Instants]`. An event is recorded at one point of the code that it stands for; where it is
 //! said to *happen* decides what a merged order means:
 //!
 //! - an access happens at its hook, which the compiler placed directly **before** the instruction;
