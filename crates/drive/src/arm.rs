@@ -1,8 +1,10 @@
 //! Chooses the sites that a recording arms, from what a survey saw.
 //!
-//! Armed are: accesses, ranges and copies that touched shared memory; atomic operations that ran at all,
-//! because they synchronise; fences always; entry and exits of functions that were on the stack of
-//! something worth recording, because calling contexts need them. Blocks are not armed.
+//! Armed are: accesses, ranges and copies that touched shared memory; atomic operations, because they
+//! synchronise; entry and exits of functions that were on the stack of something worth recording, because
+//! calling contexts need them; and whatever did not run. What the survey has not seen it cannot judge: another
+//! order of the threads may take the other branch, or the other inlined copy of the same line. Such sites
+//! cost nothing as long as they do not run. Blocks are not armed.
 //!
 //! Ids are given to plain accesses first, hottest first: the first 16384 ids have a short form in the
 //! trace, which only plain accesses use.
@@ -15,7 +17,7 @@ use selvedge_events::pack::SITE_BITS;
 use selvedge_events::site_table::Entry;
 use selvedge_image::{Functions, Loaded, Origin, load_or_build, table_bytes};
 use selvedge_trace::Survey;
-use selvedge_trace::survey::SurveyedImage;
+use selvedge_trace::survey::{Seen, SurveyedImage};
 
 use crate::plan::ImageSpec;
 
@@ -74,6 +76,8 @@ pub struct Armed {
     pub atomics: usize,
     /// Function entries and exits.
     pub functions: usize,
+    /// Sites among all these that did not run in the survey.
+    pub unseen: usize,
     /// Sites beyond the number of ids, left out.
     pub left_out: usize,
 }
@@ -86,11 +90,12 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
     for (number, image) in images.iter().enumerate() {
         let nothing = SurveyedImage::default();
         let seen = survey.images().get(&image.build_id).unwrap_or(&nothing);
-        let on_stack = functions_on_stack(image, seen);
+        let on_stack = functions_where(image, seen, |site| site.on_stack);
+        let ran = functions_where(image, seen, |_| true);
         for (ordinal, entry) in image.entries.iter().enumerate() {
             let Some(class) = entry.hook.get().map(|hook| hook.class) else { continue };
             let site = seen.sites.get(&entry.offset);
-            let shared = site.is_some_and(|site| site.shared);
+            let shared = site.is_none_or(|site| site.shared);
             let function = image.functions.get(ordinal).copied().flatten();
             let (wanted, count) = match class {
                 HookClass::Access { .. } | HookClass::Range { .. } | HookClass::Copy | HookClass::Libc => {
@@ -98,16 +103,20 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
                 }
                 // A signal fence orders nothing between threads.
                 HookClass::Atomic { op: AtomicOp::SignalFence, .. } => (false, &mut armed.atomics),
-                HookClass::Atomic { op: AtomicOp::ThreadFence, .. } => (true, &mut armed.atomics),
-                HookClass::Atomic { .. } => (site.is_some(), &mut armed.atomics),
+                HookClass::Atomic { .. } => (true, &mut armed.atomics),
+                // All hooks of a function, or none: entries and exits must pair.
                 HookClass::Function { .. } => {
-                    let itself = site.is_some_and(|site| site.on_stack);
-                    (itself || function.is_some_and(|function| on_stack.contains(&function)), &mut armed.functions)
+                    let wanted = match function {
+                        Some(function) => on_stack.contains(&function) || !ran.contains(&function),
+                        None => site.is_none_or(|site| site.on_stack),
+                    };
+                    (wanted, &mut armed.functions)
                 }
                 _ => continue,
             };
             if wanted {
                 *count += 1;
+                armed.unseen += usize::from(site.is_none());
                 let plain = matches!(class, HookClass::Access { .. });
                 let hits = site.map_or(0, |site| site.hits);
                 chosen.push((!plain, std::cmp::Reverse(hits), number, ordinal));
@@ -134,17 +143,17 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
     (specs, armed)
 }
 
-fn functions_on_stack(image: &ImageSites, seen: &SurveyedImage) -> BTreeSet<u32> {
+/// The functions of an image with a site of which this holds.
+fn functions_where(image: &ImageSites, seen: &SurveyedImage, holds: impl Fn(&Seen) -> bool) -> BTreeSet<u32> {
     let entries = image.entries.iter().zip(&image.functions);
-    let on_stack = |offset| seen.sites.get(offset).is_some_and(|site| site.on_stack);
-    entries.filter(|(entry, _)| on_stack(&entry.offset)).filter_map(|(_, function)| *function).collect()
+    let there = |offset| seen.sites.get(offset).is_some_and(&holds);
+    entries.filter(|(entry, _)| there(&entry.offset)).filter_map(|(_, function)| *function).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use selvedge_events::hooks::by_name;
     use selvedge_events::site_table::Form;
-    use selvedge_trace::survey::Seen;
 
     use super::*;
 
@@ -183,20 +192,24 @@ mod tests {
             ("__sanitizer_cov_trace_pc", Some(1), Some((true, true, 99))),
             ("memcpy", Some(1), Some((true, false, 1000))),
             ("__tsan_read4", None, None),
+            ("__tsan_func_entry", Some(3), None),
+            ("__tsan_func_exit", Some(3), None),
         ];
         let first = image(1, rows, &mut survey);
         let second = image(2, &[("__tsan_read1", None, Some((true, false, 60)))], &mut survey);
         let (specs, armed) = arm(&survey, &[first, second]);
-        assert_eq!(armed, Armed { accesses: 4, atomics: 2, functions: 2, left_out: 0 });
-        assert_eq!(specs[0].sites, [(0, 4), (1, 2), (3, 0), (4, 5), (7, 6), (9, 7), (11, 3)]);
+        assert_eq!(armed, Armed { accesses: 5, atomics: 3, functions: 4, unseen: 5, left_out: 0 });
+        let wanted = [(0, 5), (1, 2), (3, 0), (4, 6), (7, 7), (8, 8), (9, 9), (11, 4), (12, 3), (13, 10), (14, 11)];
+        assert_eq!(specs[0].sites, wanted);
         assert_eq!(specs[1].sites, [(0, 1)]);
     }
 
     #[test]
     fn images_without_a_table_get_one_and_quiet_ones_are_left_out() {
         let mut survey = Survey::default();
-        let quiet = image(1, &[("__tsan_read4", None, None)], &mut survey);
-        let mut bare = image(2, &[("__tsan_read4", None, None)], &mut survey);
+        let private: &[Row] = &[("__tsan_read4", None, Some((false, false, 1)))];
+        let quiet = image(1, private, &mut survey);
+        let mut bare = image(2, private, &mut survey);
         bare.embedded = false;
         assert_eq!(quiet.table_spec(), None);
         assert!(bare.table_spec().is_some());

@@ -9,7 +9,7 @@ use selvedge_events::plan::Observe;
 use selvedge_findings::{ExitCode, Outcome, Tally};
 use selvedge_trace::{OpenRunError, Run};
 
-use crate::arm::{Armed, arm};
+use crate::arm::Armed;
 use crate::guest_input::GuestInput;
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TRACE_LIMIT, ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{FindProgramError, Program, hex};
@@ -247,7 +247,7 @@ pub fn record(
         return Ok(Recorded::default());
     }
     let surveyed = survey(&request, &mut input, &mut |run| each(Step::Surveying { run, of: options.survey_runs }))?;
-    let (images, armed) = arm(&surveyed.survey, &surveyed.images);
+    let (images, armed) = surveyed.arm();
     each(Step::Armed { surveyed: &surveyed, armed });
     match &options.then {
         Then::Nothing => return Ok(Recorded::default()),

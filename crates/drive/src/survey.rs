@@ -17,7 +17,7 @@ use selvedge_trace::survey::Seen;
 use selvedge_trace::{OpenRunError, Run, Survey};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::ImageSites;
+use crate::arm::{Armed, ImageSites, arm};
 use crate::guest_input::GuestInput;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{Program, hex, unhex};
@@ -95,6 +95,16 @@ pub struct Surveyed {
     pub end: Option<End>,
     /// Whether a run could not write what it saw: the survey is then not kept.
     pub lost: bool,
+}
+
+impl Surveyed {
+    /// Chooses and numbers the sites to arm; none where nothing is known of what ran.
+    pub fn arm(&self) -> (Vec<ImageSpec>, Armed) {
+        if self.lost {
+            return (self.images.iter().filter_map(ImageSites::table_spec).collect(), Armed::default());
+        }
+        arm(&self.survey, &self.images)
+    }
 }
 
 /// Surveys a program, or takes the kept survey.

@@ -1,7 +1,7 @@
 //! Shadow memory for the survey: which sites touch memory that threads share.
 //!
 //! A cell stands for eight bytes of the guest and remembers the first thread, whether anybody wrote,
-//! whether a second thread came, and the last few sites. Once a location is shared and written, all of
+//! whether a second thread came, and the last seven sites. Once a location is shared and written, all of
 //! these sites and every later one are marked. Neighbours within eight bytes count as one location,
 //! which errs towards marking.
 //!
@@ -9,7 +9,7 @@
 //! they are first touched and found through a hash of the address. At the memory limit, new memory is
 //! taken for shared, and counted.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::counters::Counter;
 use selvedge_events::trace_file::{CHUNK_HEADER, survey};
@@ -23,12 +23,16 @@ const CELLS: usize = 1 << (REGION_SHIFT - 3);
 const BLOCK_BYTES: usize = CELLS * size_of::<Cell>();
 const BUCKETS: usize = 1 << 16;
 
-/// first thread + 1: 16 | written: 1 | second thread: 1 | spare: 14 | last site: 32; and two older sites.
+/// Pairs of older sites in a cell.
+const OLDER: usize = 3;
+
+/// first thread + 1: 16 | written: 1 | second thread: 1 | spare: 14 | last site: 32; and older sites + 1,
+/// two to a word, the newest in the low half of the first.
 #[derive(Debug)]
 #[repr(C)]
 struct Cell {
     now: AtomicU64,
-    before: AtomicU64,
+    before: [AtomicU64; OLDER],
 }
 
 const WRITTEN: u64 = 1 << 16;
@@ -74,10 +78,12 @@ fn mark(site: u32, flags: u64, hit: bool) {
     if now & flags != flags {
         word.fetch_or(flags, Ordering::Relaxed);
     }
-    // Hits are for ranking sites only: a lost update does no harm, a locked one would cost.
+    // Hits are for ranking sites only: a lost update does no harm, a locked one would cost. They have a half
+    // of their own, so that no flag is lost with them.
     if hit && now & survey::HITS != survey::HITS {
-        let now = word.load(Ordering::Relaxed);
-        word.store(now + 1, Ordering::Relaxed);
+        // SAFETY: I6: the low half of the same word; all accesses to it are atomic.
+        let hits = unsafe { &*core::ptr::from_ref(word).cast::<AtomicU32>() };
+        hits.store(hits.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
     }
 }
 
@@ -169,15 +175,28 @@ fn remember(cell: &Cell, old: u64, new: u64) {
     let previous = old >> 32;
     if new & SHARED == SHARED {
         mark(previous as u32, survey::SHARED, false);
-        let before = cell.before.swap(0, Ordering::Relaxed);
-        for older in [before as u32, (before >> 32) as u32] {
-            if older != 0 {
-                mark(older - 1, survey::SHARED, false);
+        for pair in &cell.before {
+            let pair = pair.swap(0, Ordering::Relaxed);
+            for older in [pair as u32, (pair >> 32) as u32] {
+                if older != 0 {
+                    mark(older - 1, survey::SHARED, false);
+                }
             }
         }
     } else if previous != new >> 32 {
-        let before = cell.before.load(Ordering::Relaxed);
-        cell.before.store(before << 32 | (previous + 1) & 0xffff_ffff, Ordering::Relaxed);
+        let mut moved = (previous + 1) & 0xffff_ffff;
+        let known = |pair: &AtomicU64| {
+            let pair = pair.load(Ordering::Relaxed);
+            pair & 0xffff_ffff == moved || pair >> 32 == moved
+        };
+        if cell.before.iter().any(known) {
+            return;
+        }
+        for pair in &cell.before {
+            let old = pair.load(Ordering::Relaxed);
+            pair.store(old << 32 | moved, Ordering::Relaxed);
+            moved = old >> 32;
+        }
     }
 }
 
@@ -246,7 +265,7 @@ pub fn forget(addr: u64, size: u64) {
                 let cell = unsafe { &*(block as *const Cell).add(index) };
                 if cell.now.load(Ordering::Relaxed) != 0 {
                     cell.now.store(0, Ordering::Relaxed);
-                    cell.before.store(0, Ordering::Relaxed);
+                    cell.before.iter().for_each(|pair| pair.store(0, Ordering::Relaxed));
                 }
             }
         }

@@ -57,12 +57,14 @@ fn say(step: &Step<'_>, single: bool, terminal: bool) {
         Step::Armed { surveyed, armed } => {
             let kept = if surveyed.kept { " (kept survey)" } else { "" };
             note(&format!(
-                "{} of {} sites touch shared memory{kept}; arming {} accesses, {} atomics, {} function hooks",
+                "{} of {} sites touch shared memory{kept}; arming {} accesses, {} atomics, {} function hooks \
+                 ({} of them did not run)",
                 surveyed.survey.shared_sites(),
                 surveyed.survey.seen_sites(),
                 armed.accesses,
                 armed.atomics,
-                armed.functions
+                armed.functions,
+                armed.unseen
             ));
             if surveyed.lost {
                 note(
