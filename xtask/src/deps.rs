@@ -61,7 +61,14 @@ const RULES: &[Rule] = &[
     ),
     product(
         "selvedge-report",
-        &["selvedge-events", "selvedge-image", "selvedge-trace", "selvedge-findings", "selvedge-analyze"],
+        &[
+            "selvedge-events",
+            "selvedge-sched",
+            "selvedge-image",
+            "selvedge-trace",
+            "selvedge-findings",
+            "selvedge-analyze",
+        ],
     ),
     Rule { name: "selvedge-cli", may: May::AnyProduct, product: true },
     outside(CORPUS),
@@ -162,7 +169,10 @@ mod tests {
             ("selvedge-image", &["selvedge-events"]),
             ("selvedge-trace", &["selvedge-events"]),
             ("selvedge-analyze", &["selvedge-trace", "selvedge-findings"]),
-            ("selvedge-report", &["selvedge-findings", "selvedge-trace", "selvedge-image", "selvedge-analyze"]),
+            (
+                "selvedge-report",
+                &["selvedge-findings", "selvedge-sched", "selvedge-trace", "selvedge-image", "selvedge-analyze"],
+            ),
             ("selvedge-drive", &["selvedge-findings", "selvedge-image", "selvedge-analyze", "selvedge-sched"]),
             ("selvedge-cli", &["selvedge-drive", "selvedge-report", "selvedge-events"]),
             ("selvedge-itest", &["selvedge-cli", "selvedge-trace"]),

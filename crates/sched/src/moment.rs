@@ -1,0 +1,202 @@
+//! What a strategy is asked, and the answer that is given where nobody says otherwise.
+//!
+//! NOTE \[Points and moments\]
+//!
+//! A thread's *point* number k (1, 2, 3, …) is the k-th operation that it is about to do: an access
+//! to an armed site or a synchronisation. The number depends on the thread alone, so it keeps its
+//! meaning when other threads are scheduled differently.
+//!
+//! A *moment* is a question to the strategy. It is asked when the current thread
+//! - has arrived at its next point and has not done it ([`Standing::Ready`], or
+//!   [`Standing::Yielding`] where what brought it here says that it waits for others), or
+//! - cannot go on ([`Standing::Stuck`]): the point's operation would block, has blocked, or was
+//!   the thread's last.
+//!
+//! At most one moment in a run has a given thread, point, and either of stuck and not stuck. So a
+//! thread may be asked about twice at one point: about to wait, then waiting. A thread that is woken
+//! and has to wait once more arrives at a new point.
+
+use selvedge_events::{SiteId, ThreadIx};
+
+/// The site of an operation that has none.
+pub const NO_SITE: SiteId = SiteId(u32::MAX);
+
+/// What an operation does to its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it commutes with everything.
+    Nothing,
+    /// Looks at it.
+    Looks,
+    /// Changes it.
+    Changes,
+}
+
+macro_rules! op_kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $code:literal, $name:literal, $effect:ident;)*) => {
+        /// The kind of operation that a thread is about to do.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum OpKind {
+            $($(#[doc = $doc])+ $kind = $code,)*
+            /// Something else, which may change its object.
+            #[default]
+            Other = 0,
+        }
+
+        impl OpKind {
+            /// Every kind.
+            pub const ALL: &[OpKind] = &[OpKind::Other, $(OpKind::$kind),*];
+
+            /// The kind with this number; numbers of a newer version are [`OpKind::Other`].
+            pub const fn from_u8(code: u8) -> OpKind {
+                match code {
+                    $($code => OpKind::$kind,)*
+                    _ => OpKind::Other,
+                }
+            }
+
+            /// A word for people.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(OpKind::$kind => $name,)*
+                    OpKind::Other => "operation",
+                }
+            }
+
+            /// What it does to its object.
+            pub const fn effect(self) -> Effect {
+                match self {
+                    $(OpKind::$kind => Effect::$effect,)*
+                    OpKind::Other => Effect::Changes,
+                }
+            }
+        }
+    };
+}
+
+op_kinds! {
+    /// The first step of a thread; its object is the thread.
+    Start = 1, "start", Looks;
+    /// A load, atomic or not.
+    Read = 2, "read", Looks;
+    /// A store, atomic or not.
+    Write = 3, "write", Changes;
+    /// Both at once: an atomic read-modify-write, a copy onto itself.
+    Update = 4, "update", Changes;
+    /// A fence; it has no object.
+    Fence = 5, "fence", Nothing;
+    /// Taking a lock for oneself, or trying to.
+    Lock = 6, "lock", Changes;
+    /// Giving it back.
+    Unlock = 7, "unlock", Changes;
+    /// Taking a lock that others may share.
+    LockShared = 8, "shared lock", Looks;
+    /// Giving it back. It may let a writer in, so it changes the lock.
+    UnlockShared = 9, "shared unlock", Changes;
+    /// Waiting for a condition, a semaphore, a barrier, a futex.
+    Wait = 10, "wait", Changes;
+    /// Waking those who wait.
+    Wake = 11, "wake", Changes;
+    /// Waiting for the end of a thread, which is the object.
+    Join = 12, "join", Looks;
+    /// Creating a thread, which is the object.
+    Create = 13, "create", Changes;
+    /// The end of a thread, which is the object.
+    Exit = 14, "exit", Changes;
+    /// Letting time pass.
+    Sleep = 15, "sleep", Nothing;
+    /// Letting others go first.
+    Yield = 16, "yield", Nothing;
+    /// Input or output; its object is the channel.
+    Io = 17, "i/o", Changes;
+}
+
+/// An operation that a thread is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// What it is.
+    pub kind: OpKind,
+    /// What it is done to: an opaque identity, 0 for nothing. Identities may be addresses, which
+    /// differ from run to run, so they are only ever compared for equality.
+    pub object: u64,
+    /// Where in the program, or [`NO_SITE`].
+    pub site: SiteId,
+}
+
+impl Pending {
+    /// An operation that commutes with every other.
+    pub const NONE: Pending = Pending { kind: OpKind::Yield, object: 0, site: NO_SITE };
+}
+
+/// Whether the order of the two decides anything: both concern one object, and at least one changes it.
+pub fn conflicts(a: &Pending, b: &Pending) -> bool {
+    let concerned = a.kind.effect() != Effect::Nothing && b.kind.effect() != Effect::Nothing;
+    let changed = a.kind.effect() == Effect::Changes || b.kind.effect() == Effect::Changes;
+    a.object != 0 && a.object == b.object && concerned && changed
+}
+
+/// How the current thread stands at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// It can go on; to run another thread is a preemption.
+    Ready,
+    /// It can go on, and asks to let others go first: it yielded, or was seen to spin.
+    Yielding,
+    /// It cannot go on: it is blocked, or has exited.
+    Stuck,
+}
+
+/// A question to the strategy. See NOTE \[Points and moments\] in [this module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The number of this moment in the run, from 1.
+    pub step: u64,
+    /// The thread that ran until now.
+    pub current: ThreadIx,
+    /// The point that it is at, from 1.
+    pub point: u32,
+    /// Whether it can go on.
+    pub standing: Standing,
+}
+
+/// The threads of the run, as the gate knows them.
+pub trait Threads {
+    /// The enabled thread with the lowest index above `after`, or of all.
+    fn enabled_after(&self, after: Option<ThreadIx>) -> Option<ThreadIx>;
+
+    /// What a thread is about to do, or is stuck in. Asked of the enabled threads and of the current one.
+    fn pending(&self, thread: ThreadIx) -> Pending;
+
+    /// The strategy's own note about a thread: what was last set, 0 at first.
+    fn note(&self, thread: ThreadIx) -> u64;
+
+    /// Keeps the strategy's note about a thread.
+    fn set_note(&mut self, thread: ThreadIx, note: u64);
+
+    /// Whether a thread is enabled.
+    fn is_enabled(&self, thread: ThreadIx) -> bool {
+        self.enabled_after(thread.0.checked_sub(1).map(ThreadIx)) == Some(thread)
+    }
+}
+
+/// The default policy: the current thread goes on if it is ready; otherwise the next enabled one above
+/// it, around in a circle, so that one that yields comes last.
+///
+/// With no thread enabled there is nothing to choose, and the answer is the current thread.
+pub fn default_choice(moment: &Moment, threads: &impl Threads) -> ThreadIx {
+    match moment.standing {
+        Standing::Ready => moment.current,
+        Standing::Yielding | Standing::Stuck => next_in_circle(moment.current, threads),
+    }
+}
+
+/// The enabled thread that follows `current` in a circle, itself last.
+pub(crate) fn next_in_circle(current: ThreadIx, threads: &impl Threads) -> ThreadIx {
+    threads.enabled_after(Some(current)).or_else(|| threads.enabled_after(None)).unwrap_or(current)
+}
+
+/// The enabled threads in ascending order.
+pub(crate) fn enabled<T: Threads>(threads: &T) -> impl Iterator<Item = ThreadIx> + use<'_, T> {
+    core::iter::successors(threads.enabled_after(None), |&last| threads.enabled_after(Some(last)))
+}
