@@ -1,4 +1,5 @@
-//! What every compiler behind the wrapper must make visible: racy lines, and both halves of an update.
+//! What every compiler behind the wrapper must make visible: racy lines, both halves of an update, and calls of
+//! the program's own after it loaded a library.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +11,8 @@ use selvedge_itest::{
 /// Records a program built by a compiler behind the wrapper.
 fn record(compiler: &Toolchain, lab: &Lab, program: &Program) -> Result<Trace, String> {
     let built = compiler.wrapped_by(lab.selvedge()).build(program, &lab.path("wrapped"));
-    let executable = built.map_err(|error| error.to_string())?.executable;
-    let recorded = lab.record("store", [&executable]);
+    let command = built.map_err(|error| error.to_string())?.command();
+    let recorded = lab.record("store", command);
     match recorded.ending {
         Ending::Exit(0) => Ok(lab.latest("store")),
         other => Err(format!("recorded, it ended by {other}: {}", recorded.stderr)),
@@ -56,6 +57,20 @@ fn an_update_is_a_read_and_a_write(compiler: &Toolchain) {
     }
 }
 
+/// The images are looked at again in `dlopen`; the executable is still the one it was.
+fn a_library_does_not_cost_the_programs_lines(compiler: &Toolchain) {
+    let lab = Lab::new();
+    let program = lab.program("hostile/dlopen_deepbind.c");
+    let source = fs::read_to_string(&program.source).expect("readable");
+    let trace = record(compiler, &lab, &program).unwrap_or_else(|problem| panic!("{problem}"));
+    let file = program.source.to_str();
+    let calls = trace.events.iter().filter(|event| event.file.as_deref() == file && event.op == "call");
+    let seen: BTreeSet<u32> = calls.filter_map(|event| event.line).collect();
+    let expected = (1..).zip(source.lines()).filter(|(_, line)| line.contains("dlopen(") || line.contains("dlclose("));
+    let expected: BTreeSet<u32> = expected.map(|(line, _)| line).collect();
+    assert!(expected.len() == 3 && expected.is_subset(&seen), "calls at {seen:?}, not at all of {expected:?}");
+}
+
 fn clang() -> Option<Toolchain> {
     let found = find_clang().map(|(cc, cxx)| Toolchain::of(cc, cxx));
     if found.is_none() {
@@ -85,5 +100,17 @@ fn the_platforms_compiler_shows_every_racy_line() {
 fn clang_shows_every_racy_line() {
     if let Some(clang) = clang() {
         every_racy_line_is_recorded(&clang);
+    }
+}
+
+#[test]
+fn the_platforms_compiler_shows_calls_after_a_library_was_loaded() {
+    a_library_does_not_cost_the_programs_lines(&Toolchain::native());
+}
+
+#[test]
+fn clang_shows_calls_after_a_library_was_loaded() {
+    if let Some(clang) = clang() {
+        a_library_does_not_cost_the_programs_lines(&clang);
     }
 }

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use selvedge_corpus::{
-    Command, Compiler, Corpus, Guilty, Harm, Kernel, Language, Outcome, Program, Variant, build, load, run,
-};
+use selvedge_corpus::{Command, Compiler, Corpus, Harm, Kernel, Outcome, Program, Variant, build, load, run};
 use selvedge_itest::{Ending, JOBS, Lab, Trace, instrumented_rustc, programs_dir};
 
 /// How long a recorded run may take, as the command line has it.
@@ -151,13 +149,10 @@ fn every_program_is_recorded_with_its_guilty_lines() {
         let Some(kernel) = job.buggy else { return Ok(()) };
         let file = kernel.dir.join(kernel.buggy_file());
         let mut lines = trace.lines(&file);
-        // Rust's std is not instrumented: a notification is a futex operation inside it, without the caller's line.
-        let inside_std = |guilty: &&Guilty| kernel.language == Language::Rust && guilty.access.to_string() == "signal";
-        let guilty: Vec<&Guilty> = kernel.guilty.iter().filter(|guilty| !inside_std(guilty)).collect();
         // A line that waits for another thread, say, is not reached in every order: one thread after the other
         // is made late. The survey is made in that order too, so each has a store of its own.
         for order in ORDERS {
-            if guilty.iter().all(|guilty| lines.contains(&guilty.line)) {
+            if kernel.guilty.iter().all(|guilty| lines.contains(&guilty.line)) {
                 break;
             }
             let mut env = vec![("LD_PRELOAD", late_start), ("LATE_THREAD", Path::new(order.0))];
@@ -165,7 +160,7 @@ fn every_program_is_recorded_with_its_guilty_lines() {
             let (_, trace) = record(&Lab::new(), job, executable, "1s", &env)?;
             lines.extend(trace.lines(&file));
         }
-        let missing = guilty.iter().filter(|guilty| !lines.contains(&guilty.line));
+        let missing = kernel.guilty.iter().filter(|guilty| !lines.contains(&guilty.line));
         let missing: Vec<String> =
             missing.map(|guilty| format!("line {} ({} in {})", guilty.line, guilty.access, guilty.function)).collect();
         match missing.is_empty() {

@@ -95,6 +95,12 @@ fn mutexes_and_channels_are_recorded_with_their_lines() {
     let trace = pair.record();
     pair.expect_events(&trace, &[".lock()"], is_atomic);
     pair.expect_events(&trace, &[".join()"], |op| op == "thread-join");
+    pair.expect_events(&trace, &[".notify_all()"], |op| op == "futex-wake");
+    // Calls that std makes may have no line of the program's own, but the executable they are in is known.
+    let nameless = trace.events.iter().find(|event| {
+        ["alloc", "free", "thread-create", "futex-wait-begin"].contains(&event.op.as_str()) && event.function.is_none()
+    });
+    assert!(nameless.is_none(), "{nameless:?}");
     check_functions(&trace, "mutex_channels::main");
     assert_eq!(trace.header.threads.len(), 5);
 }

@@ -1,7 +1,8 @@
 //! The images that are loaded: for naming code addresses, and for finding what to patch.
 //!
-//! Looked at twice only: before `main`, and when a library calls `__tsan_init` from its first constructor, inside `dlopen`, before any other thread can run its code. The loader is never
-//! asked at any other time: its lock may be held by a thread that waits for one of the guest's.
+//! Looked at twice only: before `main`, and when a library calls `__tsan_init` from its first constructor,
+//! inside `dlopen`, before any other thread can run its code. The loader is never asked at any other time: its
+//! lock may be held by a thread that waits for one of the guest's.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -183,7 +184,9 @@ extern "C" fn on_image(info: *const PhdrInfo, _: usize, data: *mut c_void) -> c_
     // SAFETY: the loader's names are zero-terminated strings.
     let name = unsafe { core::ffi::CStr::from_ptr(info.name) }.to_bytes();
     let Some(_held) = LOCK.lock() else { return 0 };
-    let path = if name.is_empty() && COUNT.load(Ordering::Relaxed) == 0 { b"/proc/self/exe" } else { name };
+    // The executable comes first and without a name, whenever the loader is asked. It must get the same path each
+    // time: under another it would be taken for a new image, and the one that was announced for gone.
+    let path = if name.is_empty() && visit.seen == 0 { b"/proc/self/exe" } else { name };
     let build_id = build_id.unwrap_or(&[]);
     let identity = checksum(build_id) ^ checksum(path).rotate_left(1) | 1;
     if let Some(index) = still_there(base, end, identity, &code) {
@@ -279,4 +282,29 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
 /// In a forked child: the lock may have been held by a thread that is not there any more.
 pub fn after_fork() {
     LOCK.force_open();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_new_once_and_the_executable_stays_the_first() {
+        let mine = an_image_is_new_once_and_the_executable_stays_the_first as fn() as usize;
+        let mut new = 0;
+        refresh(&mut |_| {
+            new += 1;
+            None
+        });
+        assert!(new > 1, "the executable and libc");
+        let before = payload(mine);
+        assert!(in_executable(mine));
+        refresh(&mut |_| {
+            new += 1000;
+            None
+        });
+        assert!(new < 1000, "nothing was loaded in between");
+        assert!(in_executable(mine));
+        assert_eq!(payload(mine), before);
+    }
 }

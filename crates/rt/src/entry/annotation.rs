@@ -162,7 +162,8 @@ extern "C" fn ignore_end(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {
     ignore(false, pc);
 }
 
-/// Every instrumented file calls this from a constructor: a library may have been loaded.
+/// Every instrumented file calls this from a constructor: a library may have been loaded. (The executable's own
+/// constructors need no look, but where they *jump* here, as optimised Rust does, the caller seems to be libc.)
 extern "C" fn init(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {
     #[cfg(not(feature = "stub"))]
     if !crate::modules::in_executable(pc) {
