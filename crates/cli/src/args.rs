@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Index(IndexArgs),
     /// Records runs of a program
     Record(RecordArgs),
+    /// Runs a program under many schedules and keeps what fails
+    Explore(ExploreArgs),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -145,6 +147,58 @@ pub(crate) struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge explore -- ./prog\n  \
+    selvedge explore --strategy pct --depth 3 --budget 60s -- ./prog input\n  \
+    selvedge explore --strategy bounded --preemptions 1 -- ./prog\n\n\
+    One thread runs at a time, and the strategy says which. Each distinct failure is kept as a clip.")]
+pub(crate) struct ExploreArgs {
+    /// How schedules are chosen
+    #[arg(long, default_value = "random", value_parser = ["random", "pct", "pos", "bounded", "round-robin"])]
+    pub(crate) strategy: String,
+    /// With bounded: most preemptions of a schedule
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    pub(crate) preemptions: u32,
+    /// With pct: ordering constraints of the bugs looked for
+    #[arg(long, default_value_t = 3, value_name = "D")]
+    pub(crate) depth: u32,
+    /// Decides all that is left to chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Most schedules
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) schedules: u64,
+    /// Most time: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) budget: Option<Duration>,
+    /// Stop at the first failure
+    #[arg(long)]
+    pub(crate) stop_on_first: bool,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
+    /// End a run after this time and call it a hang
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
+    /// End a run after so many steps and call it a hang
+    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    pub(crate) max_steps: u64,
+    /// How many survey runs to make
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) survey_runs: u32,
+    /// Survey again, even if a kept survey would do
+    #[arg(long)]
+    pub(crate) resurvey: bool,
+    /// Runs at once; one per processor where it is left out
+    #[arg(short, long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments

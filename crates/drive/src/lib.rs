@@ -9,10 +9,16 @@
 
 pub mod arm;
 pub mod build;
+pub mod clip;
+pub mod control;
+pub mod controlled;
+pub mod explore;
+pub mod failure;
 pub mod guest_input;
 pub mod plan;
 pub mod program;
 pub mod record;
 pub mod run;
+pub mod server;
 pub mod store;
 pub mod survey;

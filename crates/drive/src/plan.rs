@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use selvedge_events::plan::{self as layout, Observe};
+use selvedge_events::plan::{self as layout, Observe, Schedule};
 
 /// Most bytes of trace that a process may leave, unless asked otherwise.
 pub const DEFAULT_TRACE_LIMIT: u64 = 4 << 30;
@@ -22,8 +22,19 @@ pub struct PlanSpec {
     pub memory_limit_mb: u32,
     /// Most bytes of trace per process.
     pub trace_limit: u64,
+    /// The control file of a controlled schedule; `None` leaves threads to the system.
+    pub control: Option<Control>,
     /// What is said about images.
     pub images: Vec<ImageSpec>,
+}
+
+/// How a plan names its controlled schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// The control file.
+    pub file: Vec<u8>,
+    /// A fork server's descriptors for commands and answers.
+    pub server: Option<(i32, i32)>,
 }
 
 /// What a plan says about one image.
@@ -56,6 +67,7 @@ impl PlanSpec {
             out_dir: out_dir.as_os_str().as_bytes().to_vec(),
             memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
             trace_limit: DEFAULT_TRACE_LIMIT,
+            control: None,
             images: Vec::new(),
         }
     }
@@ -64,6 +76,9 @@ impl PlanSpec {
     pub fn to_bytes(&self) -> Result<Vec<u8>, WritePlanError> {
         let mut tail = Tail { base: layout::HEADER + self.images.len() * layout::IMAGE, bytes: Vec::new() };
         let out_dir = tail.add(&self.out_dir)?;
+        let control = tail.add(self.control.as_ref().map_or(&[], |control| &control.file))?;
+        let schedule = if self.control.is_some() { Schedule::Controlled } else { Schedule::Free };
+        let server = self.control.as_ref().and_then(|control| control.server).unwrap_or((-1, -1));
         let mut rows = Vec::new();
         for image in &self.images {
             let id = image.build_id.get(..32).unwrap_or(&image.build_id);
@@ -87,12 +102,18 @@ impl PlanSpec {
         bytes.extend(layout::VERSION.to_le_bytes());
         bytes.extend(len32(layout::HEADER)?.to_le_bytes());
         bytes.extend([0; 16]);
-        bytes.extend([self.observe as u8, 0, 0, if self.arm_all { layout::FLAG_ARM_ALL } else { 0 }]);
+        bytes.extend([self.observe as u8, schedule as u8, 0, if self.arm_all { layout::FLAG_ARM_ALL } else { 0 }]);
         let images_at = len32(layout::HEADER)?;
         for field in [len32(self.images.len())?, images_at, out_dir.0, out_dir.1, self.memory_limit_mb] {
             bytes.extend(field.to_le_bytes());
         }
         bytes.extend(self.trace_limit.to_le_bytes());
+        for field in [control.0, control.1] {
+            bytes.extend(field.to_le_bytes());
+        }
+        for descriptor in [server.0, server.1] {
+            bytes.extend(descriptor.to_le_bytes());
+        }
         bytes.resize(layout::HEADER, 0);
         bytes.extend(rows);
         bytes.extend(tail.bytes);
@@ -137,6 +158,8 @@ mod tests {
             out_dir: plan.out_dir().to_vec(),
             memory_limit_mb: plan.memory_limit_mb,
             trace_limit: plan.trace_limit,
+            control: (plan.schedule == Schedule::Controlled)
+                .then(|| Control { file: plan.control_file().to_vec(), server: plan.server() }),
             images: plan
                 .images()
                 .map(|image| ImageSpec {
@@ -166,9 +189,14 @@ mod tests {
             out_dir in proptest::collection::vec(any::<u8>(), 0..100),
             memory_limit_mb in any::<u32>(),
             trace_limit in any::<u64>(),
+            control in proptest::option::of((
+                proptest::collection::vec(any::<u8>(), 0..100),
+                proptest::option::of((1_i32.., 1_i32..)),
+            )),
             images in proptest::collection::vec(image(), 0..5),
         ) {
-            let spec = PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, images };
+            let control = control.map(|(file, server)| Control { file, server });
+            let spec = PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, control, images };
             prop_assert_eq!(read_back(&spec.to_bytes().expect("small")), spec);
         }
     }

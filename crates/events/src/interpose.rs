@@ -39,6 +39,8 @@ pub enum Family {
     Sleep,
     /// Clock readings.
     Clock,
+    /// Random sources.
+    Random,
     /// Blocking input and output.
     Io,
     /// Loading and unloading of images.
@@ -200,9 +202,9 @@ macro_rules! for_each_interposed {
             (thrd_sleep, Sleep, Block)
             (sched_yield, Sleep, Note)
             (thrd_yield, Sleep, Note)
-            (clock_gettime, Clock, Pass)
-            (gettimeofday, Clock, Pass)
-            (time, Clock, Pass)
+            (clock_gettime, Clock, Own)
+            (gettimeofday, Clock, Own)
+            (time, Clock, Own)
             (read, Io, Block)
             (write, Io, Block)
             (pread, Io, Block)
@@ -256,6 +258,9 @@ macro_rules! for_each_interposed {
             (dlclose, Load, Note)
             (swapcontext, Context, Own)
             (setcontext, Context, Note)
+            (pthread_barrier_init, Barrier, Own)
+            (getrandom, Random, Own)
+            (getentropy, Random, Own)
         }
     };
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod control;
 pub mod counters;
 pub mod event;
 pub mod hooks;

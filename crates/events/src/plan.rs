@@ -1,8 +1,8 @@
 //! The plan: what the runtime is to do in a run. Mapped read-only by the runtime, so it is a flat
 //! layout that needs no allocation to read.
 //!
-//! Three independent parts compose: *schedule*, *observe*, *intervene*. This version has free
-//! schedules, no interventions, and two observers.
+//! Three independent parts compose: *schedule*, *observe*, *intervene*. This version has free and controlled
+//! schedules, two observers, and no interventions yet: their place is kept.
 //!
 //! ```text
 //! 0   magic "SLVPLAN1"     8  version u32      12  header length u32 (128)
@@ -10,6 +10,8 @@
 //! 32  observe u8           33 schedule u8      34  intervene u8     35  flags u8
 //! 36  images u32           40 images at u32    44  out dir at u32   48  out dir length u32
 //! 52  memory limit MiB u32 56 trace limit bytes u64
+//! 64  control file at u32  68 control file length u32
+//! 72  server: descriptor for commands i32       76 for answers i32 (-1: none)
 //! image, 64 bytes: 0 build-id 32 bytes | 32 length u32 | 36 sites at u32 | 40 sites u32
 //!                  44 site table at u32 | 48 site table length u32 (0: the image carries its own)
 //! armed site, 8 bytes: ordinal u32 | id u32
@@ -41,6 +43,16 @@ pub enum Observe {
     Survey = 1,
     /// The events of armed sites and all synchronisation.
     Record = 2,
+}
+
+/// Who decides which thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Schedule {
+    /// The system.
+    Free = 0,
+    /// The gate, as the control file says.
+    Controlled = 1,
 }
 
 /// Every site of every image is armed, and numbered by the runtime.
@@ -93,6 +105,8 @@ pub struct Plan<'a> {
     bytes: &'a [u8],
     /// What the run leaves behind.
     pub observe: Observe,
+    /// Who decides which thread runs.
+    pub schedule: Schedule,
     /// `FLAG_…`
     pub flags: u8,
     /// Memory that the runtime may use for itself, in MiB.
@@ -153,12 +167,18 @@ impl<'a> Plan<'a> {
             2 => Observe::Record,
             _ => return Err(PlanError::Field { at: 32 }),
         };
-        if fixed[33] != 0 || fixed[34] != 0 {
-            return Err(PlanError::Field { at: 33 });
+        let schedule = match fixed[33] {
+            0 => Schedule::Free,
+            1 => Schedule::Controlled,
+            _ => return Err(PlanError::Field { at: 33 }),
+        };
+        if fixed[34] != 0 {
+            return Err(PlanError::Field { at: 34 });
         }
         let plan = Plan {
             bytes,
             observe,
+            schedule,
             flags: fixed[35],
             memory_limit_mb: field(52),
             trace_limit: u64_at(&fixed, 56).unwrap_or(0),
@@ -167,6 +187,9 @@ impl<'a> Plan<'a> {
         };
         if slice_at(bytes, field(44) as usize, field(48) as usize).is_none() {
             return Err(PlanError::Field { at: 44 });
+        }
+        if slice_at(bytes, field(64) as usize, field(68) as usize).is_none() {
+            return Err(PlanError::Field { at: 64 });
         }
         let rows = (plan.images as usize).checked_mul(IMAGE).and_then(|len| slice_at(bytes, plan.images_at, len));
         if rows.is_none() {
@@ -191,6 +214,20 @@ impl<'a> Plan<'a> {
         let at = u32_at(self.bytes, 44).unwrap_or(0) as usize;
         let len = u32_at(self.bytes, 48).unwrap_or(0) as usize;
         slice_at(self.bytes, at, len).unwrap_or(&[])
+    }
+
+    /// The control file of a controlled schedule; empty for none.
+    pub fn control_file(&self) -> &'a [u8] {
+        let at = u32_at(self.bytes, 64).unwrap_or(0) as usize;
+        let len = u32_at(self.bytes, 68).unwrap_or(0) as usize;
+        slice_at(self.bytes, at, len).unwrap_or(&[])
+    }
+
+    /// The fork server's descriptors: commands come on the first, answers go to the second.
+    pub fn server(&self) -> Option<(i32, i32)> {
+        let fd = |at| u32_at(self.bytes, at).map_or(-1, |fd| fd as i32);
+        let (commands, answers) = (fd(72), fd(76));
+        (commands > 0 && answers > 0).then_some((commands, answers))
     }
 
     /// The images that the plan speaks of.

@@ -95,6 +95,8 @@ pub const FLAG_CLEAN_EXIT: u32 = 1;
 pub const FLAG_SEALED: u32 = 2;
 /// Writing stopped early (limit or disk).
 pub const FLAG_CUT: u32 = 4;
+/// Made under control: a tick is an event, and all events are in one order.
+pub const FLAG_CONTROLLED: u32 = 8;
 
 /// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

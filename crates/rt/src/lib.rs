@@ -30,6 +30,7 @@ pub mod arch;
 pub mod arena;
 pub mod diag;
 pub mod entry;
+pub mod gate;
 #[cfg(not(feature = "stub"))]
 pub mod interpose;
 #[cfg(not(feature = "stub"))]

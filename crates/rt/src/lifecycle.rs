@@ -16,11 +16,12 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
-use selvedge_events::plan::{self, Observe, Plan};
+use selvedge_events::plan::{self, Observe, Plan, Schedule};
 use selvedge_events::trace_file::ChunkKind;
 
 use crate::diag::Line;
 use crate::entry::copy;
+use crate::gate::{self, server};
 use crate::interpose::thread;
 use crate::{modules, patch, real, shadow, sink, stream, sys, thread_state};
 
@@ -60,23 +61,50 @@ unsafe extern "C" {
 /// The runtime's first code. Nothing of the guest has run yet.
 pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *const c_char) {
     let plan = plan_path(envp).and_then(load);
+    let controlled = plan.as_ref().is_some_and(control);
     let observing = plan.as_ref().is_some_and(observe);
-    let plan = plan.filter(|_| observing);
+    let plan = plan.filter(|_| observing || controlled);
     copy::find();
-    let missing = real::fill(observing);
-    if observing {
+    let missing = real::fill(plan.is_some(), controlled);
+    if plan.is_some() {
         sink::count(Counter::MissingReal, missing);
         thread::prepare();
         // SAFETY: the handler is a function of ours.
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     }
     patch_new(plan.as_ref());
-    if observing && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX) {
+    if controlled && let Some((commands, answers)) = plan.as_ref().and_then(Plan::server) {
+        server::serve(commands, answers);
+    }
+    if plan.is_some()
+        && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX)
+    {
         thread_state::enter(state);
         if let Some(state) = thread_state::current() {
+            if controlled {
+                thread::arm_exit(1);
+                gate::begin(state);
+            }
             stream::thread_start(state);
         }
     }
+}
+
+/// Opens the control file of a controlled schedule; false where the schedule is free, or the file is another
+/// process's: children of a controlled program run free.
+fn control(plan: &Plan<'static>) -> bool {
+    if plan.schedule != Schedule::Controlled {
+        return false;
+    }
+    if !gate::control::open(plan.control_file()) {
+        Line::new().text("cannot use the control file ").raw(plan.control_file()).text("; the program runs free").say();
+        return false;
+    }
+    if !gate::is_ours() {
+        gate::control::close();
+        return false;
+    }
+    true
 }
 
 /// The process ends by `exit`.
@@ -169,7 +197,7 @@ fn patch_new(plan: Option<&Plan<'static>>) {
 #[cold]
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
-    let plan = if at == 0 || sink::observe() == Observe::Nothing {
+    let plan = if at == 0 || (sink::observe() == Observe::Nothing && !gate::control::is_open()) {
         None
     } else {
         // SAFETY: I6: the plan is mapped for good.
@@ -180,6 +208,10 @@ pub fn image_loaded() {
 
 /// In a forked child, before anything of the guest runs in it: a new trace, one thread.
 pub extern "C" fn in_child() {
+    if server::is_serving() {
+        return;
+    }
+    gate::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }

@@ -188,15 +188,17 @@ mod slots {
         ".cfi_def_cfa_register rbp",
         "push rax", "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push r11",
         "mov rsi, [rbp + 8]",
-        "mov rdx, rdi",
+        "mov rdx, rsp",
         "mov edi, r11d",
         "call {begin}",
+        "test eax, eax",
+        "jnz 7f",
         "mov rax, [rbp - 8]", "mov rdi, [rbp - 16]", "mov rsi, [rbp - 24]", "mov rdx, [rbp - 32]",
         "mov rcx, [rbp - 40]", "mov r8, [rbp - 48]", "mov r9, [rbp - 56]", "mov r11, [rbp - 64]",
         "lea r10, [rip + {reals}]",
         "call [r10 + r11*8]",
         "mov [rbp - 8], rax",
-        "mov rdi, [rbp - 64]",
+        "7: mov rdi, [rbp - 64]",
         "mov rsi, [rbp + 8]",
         "call {end}",
         "mov rax, [rbp - 8]",
@@ -328,10 +330,11 @@ mod slots {
     }
     for_each_interposed!(code);
 
-    /// Points every slot at the real function, or at our shim where `observed` says so. A function
+    /// Points every slot at the real function, or at our shim where `observed` says so; those that only serve
+    /// control, where `controlled` does. A function
     /// that no loaded library has keeps its early stub, which looks again when it is called. Returns how
     /// many are missing.
-    pub fn fill(observed: bool) -> u64 {
+    pub fn fill(observed: bool, controlled: bool) -> u64 {
         let mut absent = 0;
         // The allocator first: a look-up that fails keeps its message in allocated memory.
         for (index, (slot, row)) in slots().iter().zip(INTERPOSED).enumerate() {
@@ -348,7 +351,8 @@ mod slots {
                 absent += u64::from(!of_cxx);
                 continue;
             }
-            slot.store(if observed { shim(index) } else { real }, Ordering::Release);
+            let ours = observed && (controlled || !crate::interpose::clock::is_for_control(index));
+            slot.store(if ours { shim(index) } else { real }, Ordering::Release);
         }
         // A failed look-up must not be the answer to the guest's first question.
         unsafe extern "C" {

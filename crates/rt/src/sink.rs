@@ -14,14 +14,14 @@ use selvedge_events::counters::{COUNTERS, Counter};
 use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_events::trace_file::{
-    self, CHUNK_HEADER, CHUNK_MAGIC, ChunkKind, FLAG_CLEAN_EXIT, FLAG_CUT, FLAG_SEALED, HEADER, LIVE_BLOCK, NO_THREAD,
-    PAGE, SLOT, SLOTS_PER_BLOCK, at,
+    self, CHUNK_HEADER, CHUNK_MAGIC, ChunkKind, FLAG_CLEAN_EXIT, FLAG_CONTROLLED, FLAG_CUT, FLAG_SEALED, HEADER,
+    LIVE_BLOCK, NO_THREAD, PAGE, SLOT, SLOTS_PER_BLOCK, at,
 };
 
 use crate::spin::Spin;
 use crate::sys::{self, Errno, flags};
 use crate::thread_state::ThreadState;
-use crate::{arch, stream};
+use crate::{arch, gate, stream};
 
 static FD: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -145,7 +145,10 @@ fn create(observe: Observe) -> Result<(), Errno> {
     put32(at::OBSERVE, observe as u32);
     put32(at::TICK_SHIFT, pack::TICK_SHIFT);
     field64(header, at::NEXT).store(HEADER as u64, Ordering::Relaxed);
-    let (tsc, ns) = (arch::counter(), sys::clock_ns(1));
+    let (tsc, ns) = instant();
+    if gate::control::is_open() {
+        put32(at::FLAGS, FLAG_CONTROLLED);
+    }
     for (at, value) in [
         (at::START_TSC, tsc),
         (at::START_NS, ns),
@@ -238,9 +241,19 @@ pub fn tick() {
     if let Some(header) = header()
         && !is_sealed()
     {
-        field64(header, at::LAST_NS).store(sys::clock_ns(1), Ordering::Relaxed);
-        field64(header, at::LAST_TSC).store(arch::counter(), Ordering::Relaxed);
+        let (tsc, ns) = instant();
+        field64(header, at::LAST_NS).store(ns, Ordering::Relaxed);
+        field64(header, at::LAST_TSC).store(tsc, Ordering::Relaxed);
     }
+}
+
+/// Now, by the counter and by the clock. Under control both count events.
+fn instant() -> (u64, u64) {
+    if gate::control::is_open() {
+        let events = gate::events();
+        return (events << pack::TICK_SHIFT, events);
+    }
+    (arch::counter(), sys::clock_ns(1))
 }
 
 /// Whether this process has inherited somebody else's trace.

@@ -36,6 +36,12 @@ impl Spin {
         None
     }
 
+    /// Tries once.
+    pub fn try_lock(&self) -> Option<Held<'_>> {
+        // Pairs with the release in `drop`.
+        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Held(self))
+    }
+
     /// Opens the lock whoever holds it: for the only thread of a forked child.
     pub fn force_open(&self) {
         self.0.store(false, Ordering::Release);

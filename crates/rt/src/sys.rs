@@ -17,9 +17,11 @@ impl Errno {
 }
 
 mod nr {
+    pub(super) const READ: usize = 0;
     pub(super) const WRITE: usize = 1;
     pub(super) const CLOSE: usize = 3;
     pub(super) const FSTAT: usize = 5;
+    pub(super) const POLL: usize = 7;
     pub(super) const MMAP: usize = 9;
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
@@ -27,7 +29,10 @@ mod nr {
     pub(super) const PWRITE: usize = 18;
     pub(super) const GETPID: usize = 39;
     pub(super) const FCNTL: usize = 72;
+    pub(super) const WAIT4: usize = 61;
+    pub(super) const SETPGID: usize = 109;
     pub(super) const GETPPID: usize = 110;
+    pub(super) const FUTEX: usize = 202;
     pub(super) const GETTID: usize = 186;
     pub(super) const SCHED_YIELD: usize = 24;
     pub(super) const CLOCK_GETTIME: usize = 228;
@@ -227,4 +232,131 @@ pub fn exit_group(status: i32) -> ! {
         // SAFETY: touches no memory.
         let _ = unsafe { raw(nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// Waits while a word is `value`, at most so long; true where the time was up.
+pub fn futex_wait(word: usize, value: u32, ns: Option<u64>) -> bool {
+    const FUTEX_WAIT: usize = 0;
+    const ETIMEDOUT: isize = 110;
+    let time = [ns.unwrap_or(0) / 1_000_000_000, ns.unwrap_or(0) % 1_000_000_000];
+    let timeout = if ns.is_some() { time.as_ptr() as usize } else { 0 };
+    // SAFETY: the word is in a mapping of ours, the time on our stack.
+    let result = unsafe { raw(nr::FUTEX, [word, FUTEX_WAIT, value as usize, timeout, 0, 0]) };
+    result == -ETIMEDOUT
+}
+
+/// Wakes whoever waits for a word of ours.
+pub fn futex_wake(word: usize) {
+    const FUTEX_WAKE: usize = 1;
+    // SAFETY: touches no memory.
+    let _ = unsafe { raw(nr::FUTEX, [word, FUTEX_WAKE, 1, 0, 0, 0]) };
+}
+
+/// How many of these descriptors are ready now.
+///
+/// # Safety
+/// `at` must be an array of `count` `struct pollfd`.
+pub unsafe fn poll(at: usize, count: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let result = unsafe { raw(nr::POLL, [at, count, 0, 0, 0, 0]) };
+    // What cannot be polled is ready: the real call tells why.
+    usize::try_from(result).unwrap_or(1)
+}
+
+/// Whether a thread of this process is asleep in the kernel.
+pub fn is_asleep(tid: u32) -> bool {
+    let mut path = [0_u8; 48];
+    let mut len = 0;
+    let mut put = |byte: u8| {
+        if let Some(room) = path.get_mut(len) {
+            *room = byte;
+        }
+        len += 1;
+    };
+    b"/proc/self/task/".iter().for_each(|byte| put(*byte));
+    let mut power = 1_000_000_000;
+    while power > 0 {
+        if tid >= power || power == 1 {
+            put(b'0' + (tid / power % 10) as u8);
+        }
+        power /= 10;
+    }
+    b"/stat\0".iter().for_each(|byte| put(*byte));
+    let Some(Ok(fd)) = path.get(..len).map(|path| open(path, flags::O_RDONLY | flags::O_CLOEXEC, 0)) else {
+        return false;
+    };
+    let mut stat = [0_u8; 256];
+    let read = pread(fd, &mut stat, 0).unwrap_or(0);
+    close(fd);
+    // The state follows the name, which may itself have parentheses.
+    let stat = stat.get(..read).unwrap_or(&[]);
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
+    matches!(state, Some(b'S' | b'D'))
+}
+
+/// Whether a debugger is attached.
+pub fn is_traced() -> bool {
+    let Ok(fd) = open(b"/proc/self/status\0", flags::O_RDONLY | flags::O_CLOEXEC, 0) else { return false };
+    let mut status = [0_u8; 2048];
+    let read = pread(fd, &mut status, 0).unwrap_or(0);
+    close(fd);
+    let key = b"TracerPid:\t";
+    let status = status.get(..read).unwrap_or(&[]);
+    let at = status.windows(key.len()).position(|window| window == key);
+    at.and_then(|at| status.get(at + key.len())).is_some_and(|digit| *digit != b'0')
+}
+
+/// Stops for the debugger.
+pub fn trap() {
+    // SAFETY: the debugger that is attached takes the trap.
+    unsafe { asm!("int3", options(nomem, nostack)) };
+}
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut i32;
+}
+
+/// The calling thread's errno: for modelled functions that fail by it.
+pub fn set_errno(value: i32) {
+    // SAFETY: libc's own variable of this thread.
+    unsafe { __errno_location().write(value) };
+}
+
+/// The calling thread's errno: so that what a model tries on the way leaves no trace.
+pub fn errno() -> i32 {
+    // SAFETY: as above.
+    unsafe { __errno_location().read() }
+}
+
+/// Reads exactly so many bytes; false at the end of the file or on an error.
+pub fn read_exact(fd: i32, into: &mut [u8]) -> bool {
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: the slice is ours to write.
+        match check(unsafe { raw(nr::READ, [fd as usize, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0]) }) {
+            Ok(0) => return false,
+            Ok(read) => done += read,
+            Err(Errno(4)) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Waits for a child; its status as `wait` gives it.
+pub fn wait_for_child(pid: u32) -> i32 {
+    let mut status = 0_i32;
+    loop {
+        // SAFETY: the status is ours.
+        match check(unsafe { raw(nr::WAIT4, [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0]) }) {
+            Err(Errno(4)) => {}
+            _ => return status,
+        }
+    }
+}
+
+/// Makes the calling process the leader of a group of its own.
+pub fn own_group() {
+    // SAFETY: touches no memory.
+    let _ = unsafe { raw(nr::SETPGID, [0; 6]) };
 }

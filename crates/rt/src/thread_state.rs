@@ -10,6 +10,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 
 use crate::arch;
 use crate::arena::Pool;
+use crate::gate;
 use crate::sink;
 
 /// Frames that a context stack holds; deeper ones are counted and cut.
@@ -79,6 +80,10 @@ pub struct ThreadState {
     pub is_fiber: u32,
     /// Nesting of our own calls into libc, whose side effects are not events.
     pub internal: u32,
+    /// Its seat in the gate + 1; 0 where it has none.
+    pub seat: u32,
+    /// Set while the thread is in the gate: hooks of a handler that interrupts it there are not points.
+    pub in_gate: u32,
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.
@@ -116,12 +121,13 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[cold]
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
-    if arch::tls_get() == ENDED || !sink::is_open() {
+    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on()) {
         return None;
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
     let state = make(reserve_index(), u32::MAX)?;
     enter(state);
+    gate::adopt(state);
     crate::stream::thread_start(state);
     Some(state)
 }

@@ -21,6 +21,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(any(test, feature = "search"))]
+pub mod bounded;
+#[cfg(any(test, feature = "search"))]
+pub mod determinism;
+#[cfg(any(test, feature = "search"))]
+mod fair;
+#[cfg(any(test, feature = "search"))]
+pub mod minimize;
 pub mod moment;
 pub mod pct;
 pub mod pos;
@@ -29,9 +37,25 @@ pub mod replay;
 pub mod rng;
 pub mod round_robin;
 pub mod schedule;
+#[cfg(test)]
+mod sim;
+#[cfg(any(test, feature = "search"))]
+pub mod source;
 pub mod strategy;
+#[cfg(any(test, feature = "search"))]
+pub mod text;
 
+#[cfg(any(test, feature = "search"))]
+pub use bounded::Search;
+#[cfg(any(test, feature = "search"))]
+pub use determinism::{Difference, Twice, first_difference};
+#[cfg(any(test, feature = "search"))]
+pub use minimize::{Verdict, critical_switch, minimize};
 pub use moment::{Moment, OpKind, Pending, Standing, Threads, default_choice};
 pub use replay::{Divergence, Replay, Script};
 pub use schedule::{LoggedPoint, Step, Switch, When};
+#[cfg(any(test, feature = "search"))]
+pub use source::{Fault, Seeds, Source};
 pub use strategy::{Chooser, Spec, StrategyKind};
+#[cfg(any(test, feature = "search"))]
+pub use text::{ParseError, Schedule};

@@ -200,3 +200,95 @@ pub(crate) fn next_in_circle(current: ThreadIx, threads: &impl Threads) -> Threa
 pub(crate) fn enabled<T: Threads>(threads: &T) -> impl Iterator<Item = ThreadIx> + use<'_, T> {
     core::iter::successors(threads.enabled_after(None), |&last| threads.enabled_after(Some(last)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        for (number, kind) in (0_u8..).zip(OpKind::ALL) {
+            assert_eq!((*kind as u8, OpKind::from_u8(number)), (number, *kind));
+        }
+        assert_eq!(OpKind::from_u8(255), OpKind::Other);
+    }
+
+    #[test]
+    fn what_conflicts() {
+        use OpKind::*;
+        let rows = [
+            (Read, Read, false),
+            (Read, Write, true),
+            (Write, Write, true),
+            (Update, Read, true),
+            (Lock, Lock, true),
+            (Lock, Unlock, true),
+            (LockShared, LockShared, false),
+            (LockShared, Lock, true),
+            (UnlockShared, Lock, true),
+            (Wait, Wake, true),
+            (Join, Join, false),
+            (Join, Exit, true),
+            (Create, Start, true),
+            (Yield, Write, false),
+            (Sleep, Other, false),
+            (Fence, Fence, false),
+            (Io, Io, true),
+            (Other, Read, true),
+        ];
+        for (a, b, expected) in rows {
+            let op = |kind, object| Pending { kind, object, site: NO_SITE };
+            assert_eq!(conflicts(&op(a, 9), &op(b, 9)), expected, "{a:?} {b:?}");
+            assert_eq!(conflicts(&op(b, 9), &op(a, 9)), expected, "{b:?} {a:?}");
+            assert!(!conflicts(&op(a, 9), &op(b, 8)), "{a:?} {b:?} of two objects");
+            assert!(!conflicts(&op(a, 0), &op(b, 0)), "{a:?} {b:?} of no object");
+        }
+    }
+
+    /// Threads that are enabled or not, and nothing else.
+    struct Mask(u32);
+
+    impl Threads for Mask {
+        fn enabled_after(&self, after: Option<ThreadIx>) -> Option<ThreadIx> {
+            let first = after.map_or(0, |after| after.0 + 1);
+            (first..32).find(|at| self.0 >> at & 1 == 1).map(ThreadIx)
+        }
+        fn pending(&self, _: ThreadIx) -> Pending {
+            Pending::NONE
+        }
+        fn note(&self, _: ThreadIx) -> u64 {
+            0
+        }
+        fn set_note(&mut self, _: ThreadIx, _: u64) {}
+    }
+
+    #[test]
+    fn the_default_policy() {
+        use Standing::*;
+        let rows = [
+            (Ready, 1, 0b1111, 1),
+            (Yielding, 1, 0b1111, 2),
+            (Yielding, 3, 0b1111, 0),
+            (Yielding, 1, 0b0011, 0),
+            (Yielding, 1, 0b0010, 1),
+            (Stuck, 1, 0b1101, 2),
+            (Stuck, 1, 0b1001, 3),
+            (Stuck, 1, 0b0001, 0),
+            (Stuck, 1, 0b0000, 1),
+        ];
+        for (standing, current, enabled, expected) in rows {
+            let moment = Moment { step: 1, current: ThreadIx(current), point: 1, standing };
+            let choice = default_choice(&moment, &Mask(enabled));
+            assert_eq!(choice, ThreadIx(expected), "{standing:?} {current} {enabled:b}");
+        }
+    }
+
+    #[test]
+    fn enabled_threads_are_listed_once() {
+        assert!(enabled(&Mask(0b1011)).eq([0, 1, 3].map(ThreadIx)));
+        assert!(enabled(&Mask(0)).eq([]));
+        assert!(
+            [(0, true), (2, false), (3, true)].iter().all(|(at, is)| Mask(0b1011).is_enabled(ThreadIx(*at)) == *is)
+        );
+    }
+}

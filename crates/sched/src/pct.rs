@@ -104,3 +104,91 @@ impl Pct {
         threads.set_note(thread, self.bottom);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::sim::{Done, End, Op, Program, private, run};
+
+    /// A bug: it shows when all these orders come together. Their number is its depth.
+    struct Bug {
+        program: Program,
+        orders: &'static [(Done, Done)],
+    }
+
+    fn bugs() -> [Bug; 5] {
+        let pair = |count| vec![private(0, count), private(1, count)];
+        [
+            // An order violation: a value is used before it is there.
+            Bug { program: pair(4), orders: &[((1, 3), (0, 0))] },
+            // One of five threads has to be the last.
+            Bug {
+                program: vec![private(0, 3), private(1, 3), private(2, 3), private(3, 3), private(4, 3)],
+                orders: &[((4, 2), (3, 0))],
+            },
+            // An atomicity violation: a pair of operations is split by another.
+            Bug { program: pair(5), orders: &[((0, 2), (1, 1)), ((1, 3), (0, 3))] },
+            Bug { program: pair(4), orders: &[((0, 1), (1, 1)), ((1, 2), (0, 2)), ((0, 2), (1, 3))] },
+            Bug { program: pair(4), orders: &[((0, 0), (1, 1)), ((1, 1), (0, 1)), ((0, 2), (1, 2)), ((1, 2), (0, 3))] },
+        ]
+    }
+
+    #[test]
+    fn the_papers_bound_holds() {
+        const RUNS: u32 = 40_000;
+        for bug in bugs() {
+            let depth = bug.orders.len() as u32;
+            let threads = bug.program.len() as f64;
+            let length = bug.program.iter().map(|ops| ops.len() as u64).sum::<u64>();
+            let found = (0..RUNS).filter(|seed| {
+                let mut pct = Pct::new((*seed).into(), depth, length);
+                let run = run(&bug.program, |moment, sim| pct.choose(moment, sim));
+                assert_eq!((run.log.len() as u64, run.end), (length, End::Done));
+                bug.orders.iter().all(|(first, second)| run.before(*first, *second))
+            });
+            let found = found.count() as f64;
+            // 1 / (n k^(d-1)), less four standard deviations of a sample of this size.
+            let bound = 1.0 / (threads * (length as f64).powi(depth as i32 - 1));
+            let expected = f64::from(RUNS) * bound;
+            let margin = 4.0 * (expected * (1.0 - bound)).sqrt();
+            assert!(found >= expected - margin, "depth {depth}: {found} of at least {expected}");
+        }
+    }
+
+    #[test]
+    fn without_change_points_threads_run_one_after_the_other() {
+        let program = vec![private(0, 3), private(1, 3), private(2, 3)];
+        let mut orders = alloc::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let mut pct = Pct::new(seed, 1, 9);
+            let mut order: alloc::vec::Vec<u32> =
+                run(&program, |moment, sim| pct.choose(moment, sim)).executed.iter().map(|done| done.0).collect();
+            order.dedup();
+            assert_eq!(order.len(), 3, "{order:?}");
+            orders.insert(order);
+        }
+        assert_eq!(orders.len(), 6);
+    }
+
+    #[test]
+    fn past_its_length_it_gives_everybody_a_turn() {
+        let program = vec![vec![Op::Poll(0)], vec![Op::Poll(0)], private(2, 20), vec![Op::Read(0), Op::Write(0)]];
+        for seed in 0..300 {
+            let mut pct = Pct::new(seed, 3, 20);
+            let run = run(&program, |moment, sim| pct.choose(moment, sim));
+            assert_eq!(run.end, End::Done, "seed {seed}");
+            assert!(run.log.len() < 400, "seed {seed}: {} steps", run.log.len());
+        }
+    }
+
+    #[test]
+    fn any_parameters_will_do() {
+        for (depth, length) in [(0, 0), (1, 1), (100, 1), (u32::MAX, u64::MAX)] {
+            let mut pct = Pct::new(1, depth, length);
+            let program = vec![private(0, 5), private(1, 5)];
+            assert_eq!(run(&program, |moment, sim| pct.choose(moment, sim)).end, End::Done);
+        }
+    }
+}

@@ -59,3 +59,51 @@ impl Pos {
         best.1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::sim::{Op, private, run, run_spec};
+    use crate::strategy::{Spec, StrategyKind};
+
+    /// In how many of 10,000 runs thread 0 is the last to do something.
+    fn last_runs(program: &[Vec<Op>], kind: StrategyKind) -> usize {
+        let runs = (0..10_000).map(|seed| run_spec(program, &Spec { kind, seed, ..Spec::default() }));
+        runs.filter(|run| run.executed.last().is_some_and(|done| done.0 == 0)).count()
+    }
+
+    #[test]
+    fn orders_that_do_not_matter_cost_no_chance() {
+        // Thread 1 has eight operations of its own, then the one that matters.
+        let program = [vec![Op::Read(0)], [private(1, 8), vec![Op::Write(0)]].concat()];
+        // POS: thread 0's priority has to be the lowest of ten; mean 1,000, standard deviation 30.
+        let pos = last_runs(&program, StrategyKind::Pos);
+        assert!((880..1_120).contains(&pos), "{pos}");
+        // The walk: nine coins; mean 20, standard deviation 4.
+        let random = last_runs(&program, StrategyKind::Random);
+        assert!((4..36).contains(&random), "{random}");
+    }
+
+    #[test]
+    fn conflicting_operations_draw_anew() {
+        // Two threads that each write one variable many times: all interleavings stay likely, the
+        // number of turns of thread 0 before thread 1's first is not stretched by a priority that stays.
+        let program = vec![vec![Op::Write(0); 6], vec![Op::Write(0); 6]];
+        let mut first = [0_u32; 7];
+        for seed in 0..12_000 {
+            let mut pos = Pos::new(seed);
+            let run = run(&program, |moment, sim| pos.choose(moment, sim));
+            first[run.executed.iter().position(|done| done.0 == 1).unwrap()] += 1;
+        }
+        // Fair coins: half of the runs begin with thread 1, a quarter have one write before it, …
+        for (at, count) in first.into_iter().enumerate() {
+            let chance: f64 = if at == 6 { 1.0 / 64.0 } else { 0.5_f64.powi(at as i32 + 1) };
+            let expected = 12_000.0 * chance;
+            let margin = 4.0 * (expected * (1.0 - chance)).sqrt();
+            assert!((f64::from(count) - expected).abs() < margin, "{at}: {count} instead of {expected}");
+        }
+    }
+}

@@ -34,3 +34,23 @@ impl Random {
         moment.current
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::sim::{private, run};
+
+    #[test]
+    fn every_enabled_thread_has_the_same_chance() {
+        let program = vec![private(0, 2), private(1, 2), private(2, 2), private(3, 2)];
+        let mut first = [0_u32; 4];
+        for seed in 0..8_000 {
+            let mut random = Random::new(seed);
+            first[run(&program, |moment, sim| random.choose(moment, sim)).executed[0].0 as usize] += 1;
+        }
+        // Each count has mean 2,000 and standard deviation 39.
+        assert!(first.iter().all(|count| (1_840..2_160).contains(count)), "{first:?}");
+    }
+}

@@ -6,7 +6,7 @@
 use selvedge_events::bytes::array_at;
 use selvedge_events::{SiteId, ThreadIx};
 
-use crate::moment::{Moment, OpKind, Threads, default_choice};
+use crate::moment::{Moment, NO_SITE, OpKind, Threads, default_choice};
 use crate::schedule::{Step, Switch};
 
 /// The switches to replay, in whichever form they are at hand.
@@ -45,7 +45,10 @@ impl Script<'_> {
             Script::Steps(steps) => *steps.get(at)?,
             Script::Packed(bytes) => Step::from_bytes(&array_at(bytes, at.checked_mul(Step::BYTES)?)?),
         };
-        Some((step.switch(), Some(Seen { kind: step.kind, site: step.site })))
+        let seen = Seen { kind: step.kind, site: step.site };
+        // A step that names neither expects nothing in particular.
+        let expected = Some(seen).filter(|seen| seen.kind != OpKind::Other || seen.site != NO_SITE);
+        Some((step.switch(), expected))
     }
 }
 
@@ -218,4 +221,131 @@ impl<'a> Replay<'a> {
 
 fn number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schedule::When;
+    use crate::sim::{Op, Program, Run, private, programs, run, run_spec, specs};
+
+    fn switch(thread: u32, point: u32, to: u32) -> Switch {
+        Switch { thread: ThreadIx(thread), point, when: When::Arriving, to: ThreadIx(to) }
+    }
+
+    fn replay<'a>(program: &[Vec<Op>], script: Script<'a>, matching: Matching) -> (Run, Replay<'a>) {
+        let mut replay = Replay::new(script, matching);
+        let run = run(program, |moment, sim| replay.choose(moment, sim));
+        (run, replay)
+    }
+
+    fn pair() -> Program {
+        vec![private(0, 4), private(1, 4)]
+    }
+
+    fn order(run: &Run) -> Vec<u32> {
+        run.executed.iter().map(|done| done.0).collect()
+    }
+
+    #[test]
+    fn switches_are_taken_where_they_say() {
+        for (switches, expected) in [
+            (vec![], [0, 0, 0, 0, 1, 1, 1, 1]),
+            (vec![switch(0, 1, 1)], [1, 1, 1, 1, 0, 0, 0, 0]),
+            (vec![switch(0, 3, 1)], [0, 0, 1, 1, 1, 1, 0, 0]),
+            (vec![switch(0, 2, 1), switch(1, 2, 0), switch(0, 4, 1)], [0, 1, 0, 0, 1, 1, 1, 0]),
+        ] {
+            for matching in [Matching::InOrder, Matching::ByThread] {
+                let (run, replay) = replay(&pair(), Script::Switches(&switches), matching);
+                assert_eq!(order(&run), expected, "{switches:?}");
+                assert_eq!((replay.verdict(), replay.divergences()), (None, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn by_thread_a_switch_outlives_those_before_it() {
+        // 1@9 is never met; what comes after it is taken by thread, not in order.
+        let switches = [switch(1, 9, 0), switch(0, 3, 1)];
+        let (run, by_thread) = replay(&pair(), Script::Switches(&switches), Matching::ByThread);
+        assert_eq!(order(&run), [0, 0, 1, 1, 1, 1, 0, 0]);
+        assert_eq!(by_thread.verdict(), Some(Divergence::Unreached { count: 1 }));
+        let (run, in_order) = replay(&pair(), Script::Switches(&switches), Matching::InOrder);
+        assert_eq!(order(&run), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(in_order.verdict(), Some(Divergence::Unreached { count: 2 }));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        // Thread 1 waits for the lock that thread 0 has.
+        let program = vec![vec![Op::Lock(0), Op::Read(0), Op::Unlock(0)], vec![Op::Lock(0), Op::Unlock(0)]];
+        let switches = [switch(0, 2, 1), switch(0, 3, 7)];
+        let (run, replay) = replay(&program, Script::Switches(&switches), Matching::ByThread);
+        assert_eq!(order(&run), [0, 0, 0, 1, 1]);
+        assert_eq!(replay.verdict(), Some(Divergence::NotEnabled { index: 0, switch: switches[0] }));
+        assert_eq!((replay.divergences(), replay.remaining()), (2, 0));
+    }
+
+    #[test]
+    fn a_switch_of_a_thread_that_is_not_stuck_is_passed() {
+        let switches = [Switch { when: When::Stuck, ..switch(0, 2, 1) }, switch(0, 4, 1)];
+        let (run, replay) = replay(&pair(), Script::Switches(&switches), Matching::ByThread);
+        assert_eq!(order(&run), [0, 0, 0, 1, 1, 1, 1, 0]);
+        assert_eq!(replay.verdict(), Some(Divergence::Passed { index: 0, switch: switches[0] }));
+    }
+
+    #[test]
+    fn about_to_wait_and_waiting_are_told_apart() {
+        // Thread 0 waits at its first point; then thread 2 goes on although thread 1 could.
+        let program = vec![vec![Op::Wait(0)], vec![Op::Signal(0)], private(2, 1)];
+        let stuck = [Switch { when: When::Stuck, ..switch(0, 1, 2) }];
+        let (run, replay) = replay(&program, Script::Switches(&stuck), Matching::ByThread);
+        assert_eq!((order(&run), replay.verdict()), (vec![0, 2, 1, 0], None));
+    }
+
+    #[test]
+    fn what_was_expected_and_what_came() {
+        let (first, _) = replay(&pair(), Script::Switches(&[switch(0, 3, 1)]), Matching::ByThread);
+        let steps = first.switches();
+        let other = vec![vec![Op::Read(0); 4], private(1, 4)];
+        let (_, replay) = replay(&other, Script::Steps(&steps), Matching::ByThread);
+        let seen = |kind| Seen { kind, site: SiteId(2) };
+        let divergence = Divergence::Unexpected {
+            index: 0,
+            switch: switch(0, 3, 1),
+            expected: seen(OpKind::Write),
+            came: seen(OpKind::Read),
+        };
+        assert_eq!(replay.verdict(), Some(divergence));
+    }
+
+    proptest! {
+        #[test]
+        fn the_switches_of_any_run_give_the_same_run(program in programs(), spec in specs()) {
+            let original = run_spec(&program, &spec);
+            let steps = original.switches();
+            let switches: Vec<Switch> = steps.iter().map(Step::switch).collect();
+            let packed: Vec<u8> = steps.iter().flat_map(Step::to_bytes).collect();
+            for script in [Script::Switches(&switches), Script::Steps(&steps), Script::Packed(&packed)] {
+                prop_assert_eq!(script.len(), steps.len());
+                for matching in [Matching::InOrder, Matching::ByThread] {
+                    let (run, replay) = replay(&program, script, matching);
+                    prop_assert_eq!(&run, &original);
+                    prop_assert_eq!((replay.verdict(), replay.divergences()), (None, 0));
+                }
+            }
+        }
+
+        #[test]
+        fn any_script_is_survived(program in programs(), bytes in prop::collection::vec(0..6_u8, 0..200)) {
+            for matching in [Matching::InOrder, Matching::ByThread] {
+                replay(&program, Script::Packed(&bytes), matching);
+            }
+        }
+    }
 }

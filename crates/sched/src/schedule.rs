@@ -246,3 +246,65 @@ impl LoggedPoint {
 // The forms in memory are no larger, so a log can be kept in either.
 const _: () = assert!(size_of::<Step>() == Step::BYTES);
 const _: () = assert!(size_of::<LoggedPoint>() == LoggedPoint::BYTES);
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    const STEP: Step = Step {
+        thread: 0x0102,
+        to: 0x0304,
+        point: 0x0506_0708,
+        site: SiteId(0x090a_0b0c),
+        kind: OpKind::Lock,
+        flags: 5,
+    };
+
+    #[test]
+    fn packed_forms_keep_their_bytes() {
+        let bytes = [2, 1, 4, 3, 8, 7, 6, 5, 12, 11, 10, 9, 6, 5, 0, 0];
+        assert_eq!(STEP.to_bytes(), bytes);
+        assert_eq!(Step::from_bytes(&bytes), STEP);
+        let point = LoggedPoint { step: STEP, enabled: 0x8000_0000_0000_0001 };
+        let packed = point.to_bytes();
+        assert_eq!((&packed[..16], &packed[16..]), (&bytes[..], &[1, 0, 0, 0, 0, 0, 0, 128][..]));
+        assert_eq!(LoggedPoint::from_bytes(&packed), point);
+    }
+
+    #[test]
+    fn a_step_says_how_its_thread_stood() {
+        use Standing::*;
+        for (standing, to, preemption, text) in [
+            (Ready, 1, true, "0@7-1"),
+            (Ready, 0, false, "0@7-0"),
+            (Yielding, 1, false, "0@7-1"),
+            (Stuck, 1, false, "0@7/1"),
+        ] {
+            let moment = Moment { step: 9, current: ThreadIx(0), point: 7, standing };
+            let step = Step::new(&moment, &Pending::NONE, ThreadIx(0), ThreadIx(to));
+            assert_eq!((step.standing(), step.is_preemption()), (standing, preemption));
+            assert_eq!(step.has(flags::DEFAULT), to == 0);
+            assert_eq!(step.switch().to_string(), text);
+            assert!(step.switch().is_at(&moment));
+            let elsewhere = Moment { point: 8, ..moment };
+            assert!(!step.switch().is_at(&elsewhere));
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_too_many_is_not_mistaken_for_another() {
+        let moment = Moment { step: 1, current: ThreadIx(70_000), point: 1, standing: Standing::Ready };
+        let step = Step::new(&moment, &Pending::NONE, ThreadIx(70_000), ThreadIx(1));
+        assert_eq!((step.switch().thread, step.to), (MAX_THREAD, 1));
+    }
+
+    #[test]
+    fn switches_print_as_text() {
+        let switch = |thread, point, when, to| Switch { thread: ThreadIx(thread), point, when, to: ThreadIx(to) };
+        let switches = [switch(0, 12, When::Arriving, 1), switch(1, 3, When::Stuck, 0)];
+        assert_eq!(Text(&switches).to_string(), "s1:0@12-1,1@3/0");
+        assert_eq!(Text(&[]).to_string(), "s1:");
+    }
+}

@@ -3,6 +3,7 @@
 pub(crate) mod build;
 pub(crate) mod cc;
 pub(crate) mod demo;
+pub(crate) mod explore;
 pub(crate) mod index;
 pub(crate) mod record;
 pub(crate) mod runs;

@@ -8,8 +8,11 @@ use selvedge_events::event::EventKind;
 use selvedge_events::for_each_access_hook;
 use selvedge_events::hooks::Rw;
 use selvedge_events::pack::{self, PAYLOAD_FLAG};
+use selvedge_events::plan::Observe;
+use selvedge_sched::OpKind;
 
-use crate::{shadow, stream};
+use crate::gate::{self, Arrival};
+use crate::{shadow, sink, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -75,8 +78,14 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
     if size == 0 {
         return;
     }
-    if crate::sink::observe() == selvedge_events::plan::Observe::Survey {
-        return shadow::range(addr, size, write, site);
+    if gate::is_on() {
+        let kind = if write { OpKind::Write } else { OpKind::Read };
+        gate::point(Arrival::access(kind, addr, site));
+    }
+    match sink::observe() {
+        Observe::Survey => return shadow::range(addr, size, write, site),
+        Observe::Nothing => return,
+        Observe::Record => {}
     }
     let flag = if write { PAYLOAD_FLAG } else { 0 };
     stream::emit_at_site(EventKind::Range, site, flag, [pack::object(addr, 0), size, 0], stream::now());
@@ -105,6 +114,33 @@ pub extern "C" fn survey_range_read(addr: u64, size: u64, site: u32) {
 /// `__tsan_write_range` under survey.
 pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
     shadow::range(addr, size, true, site);
+}
+
+/// An access under control, recorded where the plan says so.
+extern "C" fn controlled<const WRITE: bool>(addr: u64, site: u32) {
+    gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
+    if sink::observe() == Observe::Record {
+        if site < 1 << pack::SHORT_SITE_BITS {
+            stream::short_access(addr, site);
+        } else {
+            stream::wide_access(addr, site);
+        }
+    }
+}
+
+extern "C" fn controlled_vptr_update(addr: u64, new: u64, site: u32) {
+    if !unchanged(addr, new) {
+        controlled::<true>(addr, site);
+    }
+}
+
+/// The entry for an access under control.
+pub fn controlled_target(rw: Rw, args: u8) -> usize {
+    match rw {
+        _ if args == 2 => controlled_vptr_update as *const () as usize,
+        Rw::Read => controlled::<false> as *const () as usize,
+        _ => controlled::<true> as *const () as usize,
+    }
 }
 
 /// The survey's entry for an access.

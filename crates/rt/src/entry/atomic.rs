@@ -14,7 +14,9 @@ use selvedge_events::for_each_atomic_width;
 use selvedge_events::hooks::{HookClass, HookIx};
 use selvedge_events::pack::{self, PAYLOAD_FLAG};
 use selvedge_events::plan::Observe;
+use selvedge_sched::OpKind;
 
+use crate::gate::{self, Arrival};
 use crate::{arch, shadow, sink, stream};
 
 #[inline(always)]
@@ -22,11 +24,23 @@ fn load_order(order: u32) -> Ordering {
     if order == 0 { Ordering::Relaxed } else { Ordering::SeqCst }
 }
 
+/// Before an atomic operation: under control, others may go first. The answer is its time.
+#[inline(always)]
+fn before(kind: OpKind, addr: u64, site: u32) -> u64 {
+    if gate::is_on() {
+        gate::point(Arrival::access(kind, addr, site));
+    }
+    stream::now()
+}
+
 /// Notes an atomic operation; `tsc` was read before it.
 fn note(addr: u64, size: u64, orders: u16, write: bool, failed: bool, site: u32, tsc: u64) {
     if sink::observe() == Observe::Survey {
         shadow::access(addr, size, write, site);
         return shadow::seen_atomic(site);
+    }
+    if sink::observe() == Observe::Nothing {
+        return;
     }
     let flag = if failed { PAYLOAD_FLAG } else { 0 };
     stream::emit_at_site(EventKind::Atomic, site, flag, [pack::object(addr, orders), 0, 0], tsc);
@@ -58,7 +72,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> $int {
-                let tsc = stream::now();
+                let tsc = before(OpKind::Read, addr, site);
                 let value = load(addr, order);
                 note(addr, SIZE, orders(order, 0), false, false, site, tsc);
                 value
@@ -76,7 +90,7 @@ macro_rules! width {
             /// Armed entry.
             pub extern "C" fn store_seen(addr: u64, value: $int, order: u32, site: u32) {
                 // Noted before it is visible, so that whoever reads the value has a later event.
-                note(addr, SIZE, orders(order, 0), true, false, site, stream::now());
+                note(addr, SIZE, orders(order, 0), true, false, site, before(OpKind::Write, addr, site));
                 store(addr, value, order);
             }
 
@@ -122,7 +136,7 @@ macro_rules! width {
 
             /// Armed entry of both.
             pub extern "C" fn cas_seen(addr: u64, expected: *mut $int, new: $int, ok: u32, fail: u32, site: u32) -> i32 {
-                let tsc = stream::now();
+                let tsc = before(OpKind::Update, addr, site);
                 let done = cas(addr, expected, new);
                 note(addr, SIZE, orders(ok, fail), done, !done, site, tsc);
                 i32::from(done)
@@ -130,7 +144,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn cas_val_seen(addr: u64, expected: $int, new: $int, ok: u32, fail: u32, site: u32) -> $int {
-                let tsc = stream::now();
+                let tsc = before(OpKind::Update, addr, site);
                 let old = cas_val(addr, expected, new, ok, fail);
                 note(addr, SIZE, orders(ok, fail), old == expected, old != expected, site, tsc);
                 old
@@ -155,7 +169,7 @@ macro_rules! width {
 
         /// Armed entry.
         pub extern "C" fn $seen(addr: u64, value: $int, order: u32, site: u32) -> $int {
-            let tsc = stream::now();
+            let tsc = before(OpKind::Update, addr, site);
             let old = $name(addr, value, order);
             note(addr, SIZE, orders(order, 0), true, false, site, tsc);
             old
@@ -220,7 +234,7 @@ pub mod wide {
     }
 
     extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> Pair {
-        let tsc = stream::now();
+        let tsc = before(OpKind::Read, addr, site);
         let value = __tsan_atomic128_load(addr, order);
         note(addr, 16, orders(order, 0), false, false, site, tsc);
         value
@@ -233,7 +247,7 @@ pub mod wide {
     }
 
     extern "C" fn store_seen(addr: u64, value: Pair, order: u32, site: u32) {
-        note(addr, 16, orders(order, 0), true, false, site, stream::now());
+        note(addr, 16, orders(order, 0), true, false, site, before(OpKind::Write, addr, site));
         __tsan_atomic128_store(addr, value, order);
     }
 
@@ -247,7 +261,7 @@ pub mod wide {
             }
 
             extern "C" fn $seen(addr: u64, value: Pair, order: u32, site: u32) -> Pair {
-                let tsc = stream::now();
+                let tsc = before(OpKind::Update, addr, site);
                 let old = $name(addr, value, order);
                 note(addr, 16, orders(order, 0), true, false, site, tsc);
                 old
@@ -321,7 +335,7 @@ pub mod wide {
     );
 
     extern "C" fn cas_seen(addr: u64, expected: *mut u128, new: Pair, ok: u32, fail: u32, site: u64) -> i32 {
-        let tsc = stream::now();
+        let tsc = before(OpKind::Update, addr, site as u32);
         let done = cas(addr, expected, new.into());
         note(addr, 16, orders(ok, fail), done, !done, site as u32, tsc);
         i32::from(done)
@@ -375,6 +389,9 @@ pub extern "C" fn __tsan_atomic_thread_fence(order: u32) {
 pub extern "C" fn __tsan_atomic_signal_fence(_: u32) {}
 
 extern "C" fn fence_seen(order: u32, site: u32) {
+    if gate::is_on() {
+        gate::point(Arrival { object: 0, ..Arrival::access(OpKind::Fence, 0, site) });
+    }
     if sink::observe() == Observe::Survey {
         shadow::seen_atomic(site);
     } else {

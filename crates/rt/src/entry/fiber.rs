@@ -63,6 +63,7 @@ pub extern "C" fn __tsan_switch_to_fiber(fiber: usize, flags: u32) {
     let to = unsafe { &mut *(fiber as *mut ThreadState) };
     let sync = u64::from(flags & NO_SYNC == 0);
     stream::emit_on(from, EventKind::FiberSwitch, 0, [u64::from(to.index) | sync << 32, 0, 0]);
+    to.seat = from.seat;
     thread_state::enter(to);
 }
 

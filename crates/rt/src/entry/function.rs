@@ -1,8 +1,10 @@
 //! Function entry and exit: the context stack.
 //!
 //! Exits may be missing (`longjmp`, foreign unwinders) or surplus (fibers). A frame's stack pointer
-//! tells: at an entry, frames whose stack pointer is not above the new one are gone. Nothing is written
-//! to the stream here; an event that needs the context writes what changed.
+//! tells: at an entry, frames whose stack pointer is not above the new one are gone. A function that was inlined
+//! after it was instrumented has an entry of its own in its caller's frame: same stack pointer, same return
+//! address, another site; it nests. Nothing is written to the stream here; an event that needs the context
+//! writes what changed.
 
 use selvedge_events::counters::Counter;
 
@@ -15,7 +17,8 @@ pub extern "C" fn enter(call_pc: u64, site: u32, sp: u64) {
         return;
     };
     let mut depth = state.depth;
-    while depth > 0 && top(state, depth).is_none_or(|frame| frame.sp <= sp) && depth <= MAX_FRAMES as u32 {
+    let gone = |frame: &Frame| frame.sp < sp || (frame.sp == sp && (frame.site == site || frame.pc != call_pc));
+    while depth > 0 && top(state, depth).is_none_or(gone) && depth <= MAX_FRAMES as u32 {
         depth -= 1;
     }
     changed(state, depth);

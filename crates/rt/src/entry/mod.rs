@@ -13,12 +13,13 @@ use selvedge_events::hooks::{Hook, HookClass, HookIx, Rw};
 use selvedge_events::pack::SHORT_SITE_BITS;
 use selvedge_events::plan::Observe;
 
-use crate::sink;
+use crate::{gate, sink};
 
 /// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
 /// site disarmed.
 pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match sink::observe() {
+        _ if gate::control::is_open() => controlled_target(hook, index),
         Observe::Nothing => None,
         Observe::Survey => survey_target(hook, index, id),
         Observe::Record => record_target(hook, index, id),
@@ -39,6 +40,13 @@ fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         HookClass::Block => access::record_block as *const () as usize,
         _ => return None,
     })
+}
+
+fn controlled_target(hook: &Hook, index: HookIx) -> Option<usize> {
+    match hook.class {
+        HookClass::Access { rw, .. } => Some(access::controlled_target(rw, hook.args)),
+        _ => record_target(hook, index, 0),
+    }
 }
 
 fn survey_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {

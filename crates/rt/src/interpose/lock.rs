@@ -4,7 +4,11 @@ use selvedge_events::event::{Acquire, EventKind, Mode, Primitive};
 use selvedge_events::interpose::Slot;
 use selvedge_events::pack;
 
-use super::{Reg, wrappers};
+use selvedge_sched::OpKind;
+
+use super::{Reg, clock, wrappers};
+use crate::gate::model::{self, Patience, errno};
+use crate::gate::{self, Arrival};
 use crate::{real, stream};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
@@ -19,7 +23,8 @@ const fn bounded(how: Acquire) -> Acquire {
 /// Takes a lock through the real function; the event tells what came of it.
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     stream::pend(slot as u16, lock as u64, pc);
-    let result = real::call(slot, lock, b, c, 0, 0);
+    let insist = || real::call(slot, lock, b, c, 0, 0);
+    let result = controlled(slot, lock, b, c, pc).unwrap_or_else(insist);
     stream::unpend();
     let how = Acquire { result: result as u8, ..how };
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
@@ -29,7 +34,15 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
 /// As [`take`], for C11's result codes (success, busy, error, nomem, timedout).
 fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
     stream::pend(slot as u16, lock as u64, pc);
-    let result = real::call(slot, lock, b, 0, 0, 0);
+    let result = controlled(slot, lock, b, 0, pc).map_or_else(
+        || real::call(slot, lock, b, 0, 0, 0),
+        |result| match result as i32 {
+            0 => 0,
+            errno::EBUSY => 1,
+            errno::ETIMEDOUT => 4,
+            _ => 2,
+        },
+    );
     stream::unpend();
     let error = match result as u32 {
         0 => 0,
@@ -42,9 +55,103 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
     result
 }
 
+/// Takes a lock under control: tries, and waits in the gate. `None`: not under control.
+fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
+    if !gate::is_on() {
+        return None;
+    }
+    let forever = Patience::Until(u64::MAX);
+    let (attempt, kind, patience) = match slot {
+        Slot::pthread_mutex_trylock => (Slot::pthread_mutex_trylock, OpKind::Lock, Patience::None),
+        Slot::pthread_mutex_timedlock => (Slot::pthread_mutex_trylock, OpKind::Lock, clock::patience(0, b)),
+        Slot::pthread_mutex_clocklock => (Slot::pthread_mutex_trylock, OpKind::Lock, clock::patience(b, c)),
+        Slot::mtx_lock => (Slot::mtx_trylock, OpKind::Lock, forever),
+        Slot::mtx_trylock => (Slot::mtx_trylock, OpKind::Lock, Patience::None),
+        Slot::mtx_timedlock => (Slot::mtx_trylock, OpKind::Lock, clock::patience(0, b)),
+        Slot::pthread_rwlock_rdlock => (Slot::pthread_rwlock_tryrdlock, OpKind::LockShared, forever),
+        Slot::pthread_rwlock_tryrdlock => (Slot::pthread_rwlock_tryrdlock, OpKind::LockShared, Patience::None),
+        Slot::pthread_rwlock_timedrdlock => (Slot::pthread_rwlock_tryrdlock, OpKind::LockShared, clock::patience(0, b)),
+        Slot::pthread_rwlock_clockrdlock => (Slot::pthread_rwlock_tryrdlock, OpKind::LockShared, clock::patience(b, c)),
+        Slot::pthread_rwlock_wrlock => (Slot::pthread_rwlock_trywrlock, OpKind::Lock, forever),
+        Slot::pthread_rwlock_trywrlock => (Slot::pthread_rwlock_trywrlock, OpKind::Lock, Patience::None),
+        Slot::pthread_rwlock_timedwrlock => (Slot::pthread_rwlock_trywrlock, OpKind::Lock, clock::patience(0, b)),
+        Slot::pthread_rwlock_clockwrlock => (Slot::pthread_rwlock_trywrlock, OpKind::Lock, clock::patience(b, c)),
+        Slot::pthread_spin_lock => (Slot::pthread_spin_trylock, OpKind::Lock, forever),
+        Slot::pthread_spin_trylock => (Slot::pthread_spin_trylock, OpKind::Lock, Patience::None),
+        _ => (Slot::pthread_mutex_trylock, OpKind::Lock, forever),
+    };
+    let c11 = attempt == Slot::mtx_trylock;
+    let arrival = Arrival::call(kind, lock, slot as u16, pc);
+    let attempt = || {
+        let result = real::call(attempt, lock, 0, 0, 0, 0) as i32;
+        if c11 && result == 1 { errno::EBUSY } else { result }
+    };
+    if patience != Patience::None && refuses_itself(slot, lock) {
+        gate::point(arrival);
+        return Some(real::call(slot, lock, b, c, 0, 0));
+    }
+    let insist = || real::call(slot, lock, b, c, 0, 0) as i32;
+    model::take(arrival, patience, attempt, insist).map(|result| result as Reg)
+}
+
+/// Whether a lock that the thread holds already says so instead of waiting for ever: error-checking mutexes, and
+/// reader-writer locks held for writing.
+fn refuses_itself(slot: Slot, lock: Reg) -> bool {
+    /// Where glibc keeps a mutex's kind, and the kind that checks.
+    const KIND: usize = 16;
+    const ERRORCHECK: u32 = 2;
+    if !model::holds_itself(lock as u64) {
+        return false;
+    }
+    match slot {
+        Slot::pthread_mutex_lock | Slot::pthread_mutex_timedlock | Slot::pthread_mutex_clocklock => {
+            // SAFETY: I9: the guest's own mutex.
+            unsafe { ((lock + KIND) as *const u32).read() & 3 == ERRORCHECK }
+        }
+        Slot::pthread_rwlock_wrlock | Slot::pthread_rwlock_rdlock => {
+            // SAFETY: I9: as above; the thread that writes, where glibc keeps it.
+            unsafe { ((lock + 24) as *const u32).read() == crate::sys::gettid() }
+        }
+        _ => false,
+    }
+}
+
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
+    if gate::is_on() {
+        let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
+        let release = || {
+            stream::emit(EventKind::Release, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
+            real::call(slot, lock, 0, 0, 0, 0) as i32
+        };
+        if let Some(result) = model::give(arrival, release) {
+            return result as Reg;
+        }
+    }
     stream::emit(EventKind::Release, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     real::call(slot, lock, 0, 0, 0, 0)
+}
+
+/// Runs a one-time initialisation, or waits for whoever does.
+fn once(slot: Slot, object: Reg, routine: Reg, pc: Reg) -> Reg {
+    stream::pend(slot as u16, object as u64, pc);
+    let ours = gate::is_on() && model::once_begins(Arrival::call(OpKind::Lock, object, slot as u16, pc));
+    let result = real::call(slot, object, routine, 0, 0, 0);
+    if ours {
+        model::once_ends(object as u64);
+    }
+    stream::unpend();
+    stream::emit(EventKind::Once, pc, [pack::object(object as u64, 0), 0, 0]);
+    result
+}
+
+fn end_guard(slot: Slot, guard: Reg, pc: Reg) -> Reg {
+    let how = Acquire::of(Primitive::Guard, Mode::Exclusive);
+    stream::emit(EventKind::Release, pc, [pack::object(guard as u64, how.pack()), 0, 0]);
+    let result = real::call(slot, guard, 0, 0, 0, 0);
+    if gate::is_on() {
+        model::once_ends(guard as u64);
+    }
+    result
 }
 
 /// An object's life ends.
@@ -86,25 +193,17 @@ wrappers! {
     pthread_spin_destroy(lock; pc) => destroy(SLOT, Primitive::Spin, lock, pc);
 
     // The routine runs inside; whoever returns from here has seen it done.
-    pthread_once(once, routine; pc) => {
-        stream::pend(SLOT as u16, once as u64, pc);
-        let result = real::call(SLOT, once, routine, 0, 0, 0);
-        stream::unpend();
-        stream::emit(EventKind::Once, pc, [pack::object(once as u64, 0), 0, 0]);
-        result
-    };
-    call_once(once, routine; pc) => {
-        stream::pend(SLOT as u16, once as u64, pc);
-        let result = real::call(SLOT, once, routine, 0, 0, 0);
-        stream::unpend();
-        stream::emit(EventKind::Once, pc, [pack::object(once as u64, 0), 0, 0]);
-        result
-    };
+    pthread_once(object, routine; pc) => once(SLOT, object, routine, pc);
+    call_once(object, routine; pc) => once(SLOT, object, routine, pc);
 
     // Non-zero: this thread initialises, and holds the guard until release or abort.
     __cxa_guard_acquire(guard; pc) => {
         stream::pend(SLOT as u16, guard as u64, pc);
+        let ours = gate::is_on() && model::once_begins(Arrival::call(OpKind::Lock, guard, SLOT as u16, pc));
         let result = real::call(SLOT, guard, 0, 0, 0, 0);
+        if ours && result as u32 == 0 {
+            model::once_ends(guard as u64);
+        }
         stream::unpend();
         if result as u32 != 0 {
             let how = Acquire::of(Primitive::Guard, Mode::Exclusive);
@@ -114,6 +213,6 @@ wrappers! {
         }
         result
     };
-    __cxa_guard_release(guard; pc) => give(SLOT, Acquire::of(Primitive::Guard, Mode::Exclusive), guard, pc);
-    __cxa_guard_abort(guard; pc) => give(SLOT, Acquire::of(Primitive::Guard, Mode::Exclusive), guard, pc);
+    __cxa_guard_release(guard; pc) => end_guard(SLOT, guard, pc);
+    __cxa_guard_abort(guard; pc) => end_guard(SLOT, guard, pc);
 }

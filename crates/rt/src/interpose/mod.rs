@@ -4,6 +4,7 @@
 
 pub mod alloc;
 pub mod block;
+pub mod clock;
 pub mod context;
 pub mod futex;
 pub mod lock;
@@ -15,6 +16,7 @@ pub mod wait;
 /// Wrappers by their C names, as the slot table wants them.
 pub mod own {
     pub use super::alloc::*;
+    pub use super::clock::*;
     pub use super::context::*;
     pub use super::futex::*;
     pub use super::lock::*;

@@ -7,8 +7,10 @@ use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
 use selvedge_events::interpose::Slot;
 use selvedge_events::pack;
+use selvedge_sched::OpKind;
 
 use super::{Reg, wrappers};
+use crate::gate::{self, Arrival};
 use crate::{lifecycle, real, sink, stream};
 
 /// Called by the Note shims before they jump to the real function.
@@ -18,6 +20,14 @@ pub extern "C" fn note(index: u32, pc: Reg, first: Reg, second: Reg) {
     const SECCOMP_MODE_STRICT: usize = 1;
     const PR_TSC_SIGSEGV: usize = 2;
     let slot = index as usize;
+    if gate::is_on() {
+        if slot == Slot::sched_yield as usize || slot == Slot::thrd_yield as usize {
+            gate::point(Arrival::call(OpKind::Yield, 0, index as u16, pc));
+        } else if slot == Slot::pthread_cancel as usize {
+            gate::point(Arrival::call(OpKind::Wake, first, index as u16, pc));
+            super::thread::cancelled(first);
+        }
+    }
     stream::emit(EventKind::Note, pc, [pack::object(first as u64, index as u16), 0, 0]);
     if slot == Slot::_exit as usize || slot == Slot::_Exit as usize || slot == Slot::quick_exit as usize {
         sink::clean_exit();

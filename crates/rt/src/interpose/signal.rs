@@ -9,7 +9,7 @@ use selvedge_events::event::EventKind;
 use super::wrappers;
 use crate::entry::function;
 use crate::thread_state::{self, Frame};
-use crate::{arch, real, sink, stream};
+use crate::{arch, gate, real, sink, stream};
 
 /// `struct sigaction` of glibc on x86-64: handler, mask, flags, restorer.
 const ACTION_WORDS: usize = 19;
@@ -49,9 +49,13 @@ extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
         }
         depth
     });
+    let parked = gate::handler_begins();
     stream::emit(EventKind::HandlerBegin, 0, [signal as u64, 0, 0]);
     handler(signal, info, context);
     stream::emit(EventKind::HandlerEnd, 0, [signal as u64, 0, 0]);
+    if let Some(parked) = parked {
+        gate::handler_ends(parked);
+    }
     if let (Some(state), Some(depth)) = (thread_state::current(), depth) {
         function::restore(state, depth);
     }

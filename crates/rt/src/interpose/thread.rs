@@ -7,9 +7,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use selvedge_events::event::EventKind;
 use selvedge_events::interpose::Slot;
 use selvedge_events::plan::Observe;
+use selvedge_sched::OpKind;
 
-use super::{Reg, wrappers};
+use super::{Reg, clock, wrappers};
 use crate::arena::Pool;
+use crate::gate::model::{self, errno};
+use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
 use crate::{real, shadow, sink, stream};
 
@@ -81,7 +84,8 @@ pub fn prepare() {
 /// Rounds of destructors that are left to the guest's keys before ours counts: libc makes four.
 const ROUNDS: usize = 3;
 
-fn arm_exit(round: usize) -> bool {
+/// Makes sure that the calling thread's end is noticed.
+pub fn arm_exit(round: usize) -> bool {
     KEY_READY.load(Ordering::Acquire) == 1
         // SAFETY: the key exists; the value is a number, never followed.
         && unsafe { pthread_setspecific(EXIT_KEY.load(Ordering::Relaxed), round as *const c_void) } == 0
@@ -94,6 +98,7 @@ extern "C" fn on_exit(round: *mut c_void) {
     }
     if thread_state::current().is_some() {
         stream::emit(EventKind::ThreadExit, 0, [0; 3]);
+        gate::exit();
     }
     thread_state::leave();
 }
@@ -109,6 +114,7 @@ extern "C" fn run(start: *mut Start) -> usize {
         thread_state::enter(state);
         forget_stack();
         if let Some(state) = thread_state::current() {
+            gate::start(state);
             stream::thread_start(state);
         }
         arm_exit(1);
@@ -148,7 +154,7 @@ fn forget_stack() {
 }
 
 /// Makes a thread whose first steps are ours. `arrange` calls the real function with our routine.
-fn create(handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange: impl FnOnce(Reg, Reg) -> Reg) -> Reg {
+fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange: impl FnOnce(Reg, Reg) -> Reg) -> Reg {
     let (Some(parent), Some(start)) = (thread_state::current_or_adopt(), STARTS.take()) else {
         return arrange(routine, argument);
     };
@@ -156,9 +162,16 @@ fn create(handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange: impl FnOnc
     parent.children += 1;
     // SAFETY: I2: fresh from the pool.
     unsafe { start.write(Start { routine, argument, index, parent: parent.index }) };
+    if gate::is_on() {
+        gate::point(Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Create, 0, slot as u16, pc) });
+        gate::create(index, parent.index);
+    }
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
     let result = arrange(run as *const () as usize, start as usize);
+    if result as u32 != 0 {
+        gate::create_failed(index);
+    }
     if result as u32 == 0 {
         // SAFETY: I9: the guest's variable for the handle, which the real function filled.
         remember(unsafe { (handle as *const u64).read() }, index);
@@ -172,13 +185,48 @@ fn create(handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange: impl FnOnc
 fn join(slot: Slot, handle: Reg, b: Reg, c: Reg, d: Reg, pc: Reg) -> Reg {
     let index = recall(handle as u64, false);
     stream::pend(slot as u16, u64::from(index), pc);
-    let result = real::call(slot, handle, b, c, d, 0);
+    let result =
+        controlled_join(slot, index, handle, b, c, d, pc).unwrap_or_else(|| real::call(slot, handle, b, c, d, 0));
     stream::unpend();
     if result as u32 == 0 {
         recall(handle as u64, true);
         stream::emit(EventKind::ThreadJoin, pc, [u64::from(index), 0, 0]);
     }
     result
+}
+
+/// Waits for a thread's end in the gate; then the real join cannot block. `None`: not under control.
+fn controlled_join(slot: Slot, index: u32, handle: Reg, b: Reg, c: Reg, d: Reg, pc: Reg) -> Option<Reg> {
+    if !gate::is_on() {
+        return None;
+    }
+    let arrival = Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Join, 0, slot as u16, pc) };
+    let real = || real::call(slot, handle, b, c, d, 0);
+    let own = thread_state::current().is_some_and(|state| state.index == index);
+    if index == u32::MAX || own {
+        // A thread that we did not see made; or itself, which the real function refuses.
+        return Some(model::outside(arrival, real));
+    }
+    let deadline = match slot {
+        Slot::pthread_tryjoin_np => {
+            gate::point(arrival);
+            return Some(if gate::has_ended(index) { join_now(handle, b) } else { errno::EBUSY as Reg });
+        }
+        Slot::pthread_timedjoin_np => clock::deadline(0, c),
+        Slot::pthread_clockjoin_np => clock::deadline(c, d),
+        _ => u64::MAX,
+    };
+    match model::acquire(arrival, deadline, || gate::has_ended(index).then_some(()))? {
+        Ok(()) if slot == Slot::thrd_join => Some(real()),
+        Ok(()) => Some(join_now(handle, b)),
+        Err(Woken::TimedOut) => Some(errno::ETIMEDOUT as Reg),
+        Err(_) => Some(real()),
+    }
+}
+
+/// The thread is past its last point: the kernel needs a moment to see it off.
+fn join_now(handle: Reg, value: Reg) -> Reg {
+    real::call(Slot::pthread_join, handle, value, 0, 0, 0)
 }
 
 fn detach(slot: Slot, handle: Reg, pc: Reg) -> Reg {
@@ -206,9 +254,9 @@ pub unsafe fn name_words(name: *const u8) -> [u64; 2] {
 
 wrappers! {
     pthread_create(handle, attr, routine, argument; pc) =>
-        create(handle, routine, argument, pc, |routine, argument| real::call(SLOT, handle, attr, routine, argument, 0));
+        create(SLOT, handle, routine, argument, pc, |routine, argument| real::call(SLOT, handle, attr, routine, argument, 0));
     thrd_create(handle, routine, argument; pc) =>
-        create(handle, routine, argument, pc, |routine, argument| real::call(SLOT, handle, routine, argument, 0, 0));
+        create(SLOT, handle, routine, argument, pc, |routine, argument| real::call(SLOT, handle, routine, argument, 0, 0));
     pthread_join(handle, value; pc) => join(SLOT, handle, value, 0, 0, pc);
     pthread_tryjoin_np(handle, value; pc) => join(SLOT, handle, value, 0, 0, pc);
     pthread_timedjoin_np(handle, value, until; pc) => join(SLOT, handle, value, until, 0, pc);
@@ -228,6 +276,14 @@ wrappers! {
         }
         result
     };
+}
+
+/// A thread was asked to end.
+pub fn cancelled(handle: Reg) {
+    let index = recall(handle as u64, false);
+    if index != u32::MAX {
+        model::cancel(index);
+    }
 }
 
 /// In a forked child.

@@ -3,31 +3,128 @@
 use selvedge_events::event::{EventKind, Primitive};
 use selvedge_events::interpose::Slot;
 use selvedge_events::pack;
+use selvedge_sched::OpKind;
 
 use super::lock::destroy;
-use super::{Reg, wrappers};
-use crate::{real, stream};
+use super::{Reg, clock, wrappers};
+use crate::gate::model::{self, errno};
+use crate::gate::{self, Arrival, Woken};
+use crate::{real, stream, sys};
 
 /// Waits; the mutex is released before and held again after. A thread that is cancelled here has no
 /// end event; its clean-up handlers run with the mutex held, as without us.
 fn wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -> Reg {
     stream::emit(EventKind::WaitBegin, pc, [pack::object(cond as u64, 0), mutex as u64, 0]);
     stream::pend(slot as u16, cond as u64, pc);
-    let result = real::call(slot, cond, mutex, c, d, 0);
+    let result = controlled_wait(slot, cond, mutex, c, d, pc).unwrap_or_else(|| real::call(slot, cond, mutex, c, d, 0));
     stream::unpend();
     stream::emit(EventKind::WaitEnd, pc, [pack::object(cond as u64, result as u16), mutex as u64, 0]);
     result
 }
 
+unsafe extern "C" {
+    fn pthread_testcancel();
+}
+
+/// Waits in the gate. `None`: not under control.
+fn controlled_wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -> Option<Reg> {
+    if !gate::is_on() {
+        return None;
+    }
+    let c11 = matches!(slot, Slot::cnd_wait | Slot::cnd_timedwait);
+    let deadline = match slot {
+        Slot::pthread_cond_timedwait => clock::of_condition(cond, c),
+        Slot::pthread_cond_clockwait => clock::deadline(c, d),
+        Slot::cnd_timedwait => clock::deadline(0, c),
+        _ => u64::MAX,
+    };
+    let (unlock, relock) = match c11 {
+        true => (Slot::mtx_unlock, Slot::mtx_trylock),
+        false => (Slot::pthread_mutex_unlock, Slot::pthread_mutex_trylock),
+    };
+    let arrival = Arrival::call(OpKind::Wait, cond, slot as u16, pc);
+    let unlock = || real::call(unlock, mutex, 0, 0, 0, 0) as i32;
+    let relock = || {
+        let result = real::call(relock, mutex, 0, 0, 0, 0) as i32;
+        if c11 && result == 1 { errno::EBUSY } else { result }
+    };
+    let result = match model::wait(arrival, mutex as u64, deadline, unlock, relock)? {
+        Ok(result) => result,
+        Err(Woken::TimedOut) if c11 => 4,
+        Err(Woken::TimedOut) => errno::ETIMEDOUT,
+        Err(_) => {
+            // SAFETY: the calling thread was asked to end and is at a point where it may; it holds the mutex.
+            unsafe { pthread_testcancel() };
+            0
+        }
+    };
+    Some(result as Reg)
+}
+
 fn wake(slot: Slot, kind: EventKind, object: Reg, pc: Reg) -> Reg {
+    if gate::is_on() {
+        let arrival = Arrival::call(OpKind::Wake, object, slot as u16, pc);
+        if kind == EventKind::SemPost {
+            let post = || {
+                stream::emit(kind, pc, [pack::object(object as u64, 0), 0, 0]);
+                real::call(slot, object, 0, 0, 0, 0)
+            };
+            if let Some(result) = model::release(arrival, post) {
+                return result;
+            }
+        } else {
+            // Then also the real one, for whoever waits without us.
+            model::signal(arrival, if kind == EventKind::Signal { 1 } else { u64::MAX });
+        }
+    }
     stream::emit(kind, pc, [pack::object(object as u64, 0), 0, 0]);
     real::call(slot, object, 0, 0, 0, 0)
+}
+
+/// Takes a semaphore in the gate. `None`: not under control.
+fn controlled_down(slot: Slot, sem: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
+    if !gate::is_on() {
+        return None;
+    }
+    let arrival = Arrival::call(OpKind::Wait, sem, slot as u16, pc);
+    let before = sys::errno();
+    let attempt = || real::call(Slot::sem_trywait, sem, 0, 0, 0, 0) as i32;
+    let deadline = match slot {
+        Slot::sem_trywait => {
+            gate::point(arrival);
+            return Some(attempt() as Reg);
+        }
+        Slot::sem_timedwait => clock::deadline(0, b),
+        Slot::sem_clockwait => clock::deadline(b, c),
+        _ => u64::MAX,
+    };
+    let tried = || match attempt() {
+        0 => Some(0),
+        _ if sys::errno() == errno::EAGAIN => None,
+        other => Some(other),
+    };
+    Some(match model::acquire(arrival, deadline, tried)? {
+        Ok(0) => {
+            sys::set_errno(before);
+            0
+        }
+        Ok(other) => other as Reg,
+        Err(Woken::TimedOut) => {
+            sys::set_errno(errno::ETIMEDOUT);
+            -1_isize as Reg
+        }
+        Err(_) => {
+            // SAFETY: the calling thread was asked to end and is at a point where it may.
+            unsafe { pthread_testcancel() };
+            0
+        }
+    })
 }
 
 /// Takes a semaphore. Failures are told by -1; the reason is in `errno`, which we leave alone.
 fn down(slot: Slot, sem: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     stream::pend(slot as u16, sem as u64, pc);
-    let result = real::call(slot, sem, b, c, 0, 0);
+    let result = controlled_down(slot, sem, b, c, pc).unwrap_or_else(|| real::call(slot, sem, b, c, 0, 0));
     stream::unpend();
     stream::emit(EventKind::SemWait, pc, [pack::object(sem as u64, u16::from(result as u32 != 0)), 0, 0]);
     result
@@ -49,12 +146,28 @@ wrappers! {
     pthread_barrier_wait(barrier; pc) => {
         stream::emit(EventKind::BarrierEnter, pc, [pack::object(barrier as u64, 0), 0, 0]);
         stream::pend(SLOT as u16, barrier as u64, pc);
-        let result = real::call(SLOT, barrier, 0, 0, 0, 0);
+        // Tells the last one from the others.
+        const SERIAL: Reg = -1_i32 as u32 as Reg;
+        let arrival = Arrival::call(OpKind::Wait, barrier, SLOT as u16, pc);
+        let result = match model::barrier(arrival) {
+            Some(last) => if last { SERIAL } else { 0 },
+            None => model::outside(arrival, || real::call(SLOT, barrier, 0, 0, 0, 0)),
+        };
         stream::unpend();
         stream::emit(EventKind::BarrierLeave, pc, [pack::object(barrier as u64, result as u16), 0, 0]);
         result
     };
-    pthread_barrier_destroy(barrier; pc) => destroy(SLOT, Primitive::Barrier, barrier, pc);
+    pthread_barrier_init(barrier, attr, count; _pc) => {
+        let result = real::call(SLOT, barrier, attr, count, 0, 0);
+        if result as u32 == 0 {
+            model::barrier_is(barrier as u64, count as u32);
+        }
+        result
+    };
+    pthread_barrier_destroy(barrier; pc) => {
+        model::barrier_is(barrier as u64, 0);
+        destroy(SLOT, Primitive::Barrier, barrier, pc)
+    };
 
     sem_wait(sem; pc) => down(SLOT, sem, 0, 0, pc);
     sem_trywait(sem; pc) => down(SLOT, sem, 0, 0, pc);

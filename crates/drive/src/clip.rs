@@ -1,0 +1,361 @@
+//! Clips: a schedule with everything that is needed to run it again.
+//!
+//! A clip is one JSON file: which program (path and build-id), its inputs (arguments, standard input, environment,
+//! working directory), which sites are armed, what the world looks like, the schedule, what each switch met when it
+//! was made, and how the run ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use selvedge_events::SiteId;
+use selvedge_findings::Outcome;
+use selvedge_sched::moment::NO_SITE;
+use selvedge_sched::schedule::flags;
+use selvedge_sched::text::Schedule;
+use selvedge_sched::{OpKind, Step, Switch, When};
+use serde::{Deserialize, Serialize};
+
+use crate::control::World;
+use crate::failure::Signature;
+use crate::plan::ImageSpec;
+use crate::program::{hex, unhex};
+use crate::server::Inputs;
+use crate::store::{StoreError, write_whole};
+
+/// Version of the file.
+///
+/// 1: first.
+pub const VERSION: u32 = 1;
+
+/// A schedule with everything that is needed to run it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its build-id.
+    pub build_id: Vec<u8>,
+    /// What it is started with; the standard input is a file of its own while the clip is in use.
+    pub inputs: ClipInputs,
+    /// The armed sites.
+    pub images: Vec<ImageSpec>,
+    /// What the world looks like.
+    pub world: World,
+    /// Most steps.
+    pub most_steps: u64,
+    /// A command that says whether a run passed.
+    pub oracle: Option<String>,
+    /// The schedule, with what each switch met.
+    pub script: Vec<Step>,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// What went wrong.
+    pub signature: Option<Signature>,
+    /// Choices in the run.
+    pub steps: u64,
+    /// The digest of all its choices.
+    pub digest: u64,
+}
+
+/// What a program is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClipInputs {
+    /// Arguments, its own name first.
+    pub argv: Vec<OsString>,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Its environment, whole.
+    pub env: Vec<(OsString, OsString)>,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+}
+
+/// Why a clip cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClipError {
+    /// It cannot be read.
+    #[error("cannot read the clip `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no clip.
+    #[error("`{}` is no clip: line {line}, column {column}: {what}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// Where in it.
+        column: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// It is of another version.
+    #[error("`{}` is a clip of version {version}; this selvedge reads version {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// A field makes no sense.
+    #[error("`{}`: {field}: {what}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        field: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The program was built anew.
+    #[error(
+        "`{}` is not the build that the clip was made with (build-id {found}, the clip has {wanted}): \
+         explore again, or give the old build back its path",
+        program.display()
+    )]
+    OtherBuild {
+        /// The program.
+        program: PathBuf,
+        /// Its build-id.
+        found: String,
+        /// The clip's.
+        wanted: String,
+    },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] StoreError),
+}
+
+/// The file's form. Bytes that are not text are kept in hexadecimal behind `hex:`.
+#[derive(Serialize, Deserialize)]
+struct Form {
+    version: u32,
+    program: FormProgram,
+    argv: Vec<String>,
+    dir: String,
+    env: Vec<(String, String)>,
+    stdin: String,
+    world: World,
+    most_steps: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    oracle: Option<String>,
+    schedule: String,
+    /// Site and kind of operation that each switch met.
+    met: Vec<(u32, u8)>,
+    outcome: Outcome,
+    signature: Option<Signature>,
+    steps: u64,
+    digest: String,
+    images: Vec<FormImage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FormProgram {
+    path: String,
+    build_id: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FormImage {
+    build_id: String,
+    /// `ordinal:id`, by ordinal.
+    sites: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    table: String,
+}
+
+const HEX: &str = "hex:";
+
+fn to_text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with(HEX) => text.to_owned(),
+        _ => format!("{HEX}{}", hex(bytes)),
+    }
+}
+
+fn to_bytes(text: &str) -> Option<Vec<u8>> {
+    match text.strip_prefix(HEX) {
+        Some(digits) => unhex(digits),
+        None => Some(text.as_bytes().to_vec()),
+    }
+}
+
+fn os_text(text: &OsStr) -> String {
+    to_text(text.as_bytes())
+}
+
+impl Clip {
+    /// The schedule by itself.
+    pub fn schedule(&self) -> Schedule {
+        self.script.iter().map(Step::switch).collect()
+    }
+
+    /// Switches that stop a thread which could have gone on.
+    pub fn preemptions(&self) -> usize {
+        self.script.iter().filter(|step| step.is_preemption()).count()
+    }
+
+    /// The clip's file, as text.
+    pub fn to_json(&self) -> String {
+        let image = |image: &ImageSpec| FormImage {
+            build_id: hex(&image.build_id),
+            sites: image.sites.iter().map(|(ordinal, id)| format!("{ordinal}:{id}")).collect::<Vec<_>>().join(" "),
+            table: hex(&image.table),
+        };
+        let form = Form {
+            version: VERSION,
+            program: FormProgram { path: os_text(self.program.as_os_str()), build_id: hex(&self.build_id) },
+            argv: self.inputs.argv.iter().map(|arg| os_text(arg)).collect(),
+            dir: os_text(self.inputs.dir.as_os_str()),
+            env: self.inputs.env.iter().map(|(key, value)| (os_text(key), os_text(value))).collect(),
+            stdin: to_text(&self.inputs.stdin),
+            world: self.world,
+            most_steps: self.most_steps,
+            oracle: self.oracle.clone(),
+            schedule: self.schedule().to_string(),
+            met: self.script.iter().map(|step| (step.site.0, step.kind as u8)).collect(),
+            outcome: self.outcome,
+            signature: self.signature.clone(),
+            steps: self.steps,
+            digest: format!("{:016x}", self.digest),
+            images: self.images.iter().map(image).collect(),
+        };
+        serde_json::to_string_pretty(&form).unwrap_or_default()
+    }
+
+    /// Writes the clip.
+    pub fn save(&self, path: &Path) -> Result<(), ClipError> {
+        Ok(write_whole(path, self.to_json().as_bytes())?)
+    }
+
+    /// Reads a clip.
+    pub fn load(path: &Path) -> Result<Clip, ClipError> {
+        let text = std::fs::read(path).map_err(|source| ClipError::Read { path: path.to_owned(), source })?;
+        Clip::from_json(path, &text)
+    }
+
+    /// Reads a clip's text; `path` is for messages.
+    pub fn from_json(path: &Path, text: &[u8]) -> Result<Clip, ClipError> {
+        let syntax = |error: serde_json::Error| ClipError::Syntax {
+            path: path.to_owned(),
+            line: error.line(),
+            column: error.column(),
+            what: error.to_string(),
+        };
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = serde_json::from_slice(text).map_err(syntax)?;
+        if version != VERSION {
+            return Err(ClipError::Version { path: path.to_owned(), version });
+        }
+        let form: Form = serde_json::from_slice(text).map_err(syntax)?;
+        let field =
+            |field: &'static str, what: &str| ClipError::Field { path: path.to_owned(), field, what: what.to_owned() };
+        let bytes = |name: &'static str, text: &str| to_bytes(text).ok_or_else(|| field(name, "not hexadecimal"));
+        let os = |name: &'static str, text: &str| bytes(name, text).map(OsString::from_vec);
+        let schedule: Schedule = form.schedule.parse().map_err(|error: selvedge_sched::text::ParseError| {
+            ClipError::Field { path: path.to_owned(), field: "schedule", what: error.to_string() }
+        })?;
+        if form.met.len() != schedule.len() {
+            return Err(field("met", "must have an entry for each switch"));
+        }
+        let met = schedule.iter().zip(&form.met);
+        let script = met.map(|(switch, (site, kind))| Step {
+            site: SiteId(*site),
+            kind: OpKind::from_u8(*kind),
+            ..bare(switch)
+        });
+        let mut images = Vec::new();
+        for image in &form.images {
+            let mut sites = Vec::new();
+            for pair in image.sites.split_whitespace() {
+                let (ordinal, id) = pair.split_once(':').ok_or_else(|| field("images", "sites are ordinal:id"))?;
+                let number = |text: &str| text.parse().map_err(|_| field("images", "sites are ordinal:id"));
+                sites.push((number(ordinal)?, number(id)?));
+            }
+            if !sites.is_sorted_by(|a: &(u32, u32), b| a.0 < b.0) {
+                return Err(field("images", "sites must ascend"));
+            }
+            images.push(ImageSpec {
+                build_id: unhex(&image.build_id).ok_or_else(|| field("images", "build-ids are hexadecimal"))?,
+                sites,
+                table: unhex(&image.table).ok_or_else(|| field("images", "tables are hexadecimal"))?,
+            });
+        }
+        Ok(Clip {
+            program: os("program", &form.program.path)?.into(),
+            build_id: unhex(&form.program.build_id).ok_or_else(|| field("program", "build-ids are hexadecimal"))?,
+            inputs: ClipInputs {
+                argv: form.argv.iter().map(|arg| os("argv", arg)).collect::<Result<_, _>>()?,
+                dir: os("dir", &form.dir)?.into(),
+                env: form.env.iter().map(|(key, value)| Ok((os("env", key)?, os("env", value)?))).collect::<Result<
+                    _,
+                    ClipError,
+                >>(
+                )?,
+                stdin: bytes("stdin", &form.stdin)?,
+            },
+            script: script.collect(),
+            images,
+            world: form.world,
+            most_steps: form.most_steps,
+            oracle: form.oracle,
+            outcome: form.outcome,
+            signature: form.signature,
+            steps: form.steps,
+            digest: u64::from_str_radix(&form.digest, 16).map_err(|_| field("digest", "not hexadecimal"))?,
+        })
+    }
+
+    /// Checks that the program is the one that the clip was made with.
+    pub fn check_build(&self) -> Result<(), ClipError> {
+        let read = |source| ClipError::Read { path: self.program.clone(), source };
+        let found = match selvedge_image::Image::open(&self.program) {
+            Ok(image) => image.build_id().to_vec(),
+            Err(error) => return Err(read(io::Error::other(error))),
+        };
+        if found != self.build_id {
+            let (found, wanted) = (hex(&found), hex(&self.build_id));
+            return Err(ClipError::OtherBuild { program: self.program.clone(), found, wanted });
+        }
+        Ok(())
+    }
+
+    /// The inputs, with the standard input in a file of `dir`.
+    pub fn unpack(&self, dir: &Path) -> io::Result<Inputs> {
+        let stdin = dir.join("stdin-of-clip");
+        std::fs::write(&stdin, &self.inputs.stdin)?;
+        Ok(Inputs {
+            program: self.program.clone(),
+            argv: self.inputs.argv.clone(),
+            dir: self.inputs.dir.clone(),
+            env: self.inputs.env.clone(),
+            stdin,
+        })
+    }
+}
+
+/// A switch that expects nothing in particular.
+pub fn bare(switch: &Switch) -> Step {
+    let standing = match switch.when {
+        When::Arriving => flags::READY,
+        When::Stuck => 0,
+    };
+    let short = |thread: selvedge_events::ThreadIx| u16::try_from(thread.0).unwrap_or(u16::MAX);
+    Step {
+        thread: short(switch.thread),
+        to: short(switch.to),
+        point: switch.point,
+        site: NO_SITE,
+        kind: OpKind::Other,
+        flags: standing,
+    }
+}

@@ -1,0 +1,97 @@
+//! Input and output under control.
+//!
+//! A thread whose descriptor is not ready parks in the gate, not in the kernel. Readiness is looked at only after
+//! the process itself has read, written or closed something, and while nothing can run: what threads tell each
+//! other through pipes and sockets then comes in the same order every time. What the world outside tells them
+//! does not, and cannot.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use selvedge_events::control::{SeatState, seat};
+
+use super::control::{Seat, seats};
+use super::{Visit, Woken};
+use crate::sys;
+
+/// How long to wait between two looks while nothing can run.
+pub const IDLE_NS: u64 = 1_000_000;
+
+/// Something was read, written or closed since the last look.
+static CHANGED: AtomicBool = AtomicBool::new(true);
+
+/// Says that descriptors may have become ready.
+pub fn changed() {
+    CHANGED.store(true, Ordering::Relaxed);
+}
+
+/// What a thread waits for: its own `struct pollfd`s, or one.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// One descriptor and the events of `poll`.
+    One {
+        /// The descriptor.
+        fd: i32,
+        /// `POLLIN`, `POLLOUT`.
+        events: u16,
+    },
+    /// The guest's array; its thread is parked, so nobody else changes it.
+    Many {
+        /// Its address.
+        at: usize,
+        /// Its length.
+        count: usize,
+    },
+}
+
+fn is_ready(seat: Seat) -> bool {
+    let (at, count) = (seat.get64(seat::POLL) as usize, seat.get64(seat::POLLS) as usize);
+    if at == 0 {
+        let mut one = seat.get64(seat::POLLFD);
+        // SAFETY: a `struct pollfd` of ours.
+        return unsafe { sys::poll((&raw mut one) as usize, 1) } != 0;
+    }
+    // SAFETY: I9: the array that the guest passed to `poll`, which has not returned yet.
+    unsafe { sys::poll(at, count) != 0 }
+}
+
+/// Wakes threads whose descriptors are ready. The gate's lock is held.
+pub fn look() {
+    if !CHANGED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    for seat in seats().filter(|seat| seat.state() == SeatState::Io) {
+        if is_ready(seat) {
+            seat.set_state(SeatState::Ready);
+        }
+    }
+}
+
+impl Visit {
+    /// Waits until a descriptor is ready (or in error, which a call will then tell), or until `deadline`.
+    pub fn wait_for(&self, wanted: Wanted, deadline: u64) -> Woken {
+        let seat = self.seat;
+        let (at, count, one) = match wanted {
+            Wanted::One { fd, events } => (0, 0, u64::from(fd as u32) | u64::from(events) << 32),
+            Wanted::Many { at, count } => (at as u64, count as u64, 0),
+        };
+        seat.set64(seat::POLL, at);
+        seat.set64(seat::POLLS, count);
+        seat.set64(seat::POLLFD, one);
+        seat.set64(seat::DEADLINE, deadline);
+        seat.set(seat::WOKEN, Woken::Up as u32);
+        let woken = loop {
+            if is_ready(seat) {
+                break Woken::Up;
+            }
+            seat.set_state(SeatState::Io);
+            self.choose(super::Standing::Stuck);
+            if seat.get(seat::WOKEN) == Woken::TimedOut as u32 {
+                break Woken::TimedOut;
+            }
+            // Somebody else may have taken what was there.
+            self.next_point();
+        };
+        seat.set64(seat::DEADLINE, u64::MAX);
+        woken
+    }
+}

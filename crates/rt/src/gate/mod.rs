@@ -1,0 +1,758 @@
+//! The gate: under a controlled schedule one thread runs at a time, the one that holds the *baton*.
+//!
+//! A thread comes to the gate before each access to an armed site and each synchronisation (a *point*). There
+//! the strategy says who goes on; whoever does not, parks on a word of its seat. An operation that cannot be
+//! done yet blocks its thread in the model, never in the kernel: the real object stays the truth (a mutex is
+//! tried, not waited for), the gate only models the waiting. So all kinds of locks behave as they do without us.
+//!
+//! Departures that a reader should know:
+//! - Waiters on a condition or futex are woken in order of arrival.
+//! - Sleeps take no time: a sleeper may run at once where its time is near ([`time::NEAR`]), else when nothing
+//!   else can. Time-outs of waits fire when nothing else can run, unless the run asks for eager ones.
+//! - Input and output that is not ready parks its thread until a look at the descriptor says that it is; the
+//!   looks come after every input or output of the process, so what threads send each other is deterministic.
+//! - A call that may block otherwise is made without the baton, and the thread queues for it afterwards.
+//! - A thread that blocks where we cannot see it is noticed by whoever handed it the baton.
+//!
+//! A forked child of the guest runs free: the seats are the parent's.
+
+pub mod control;
+pub mod io;
+pub mod model;
+pub mod server;
+pub mod time;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use selvedge_events::ThreadIx;
+use selvedge_events::control::{DivergenceKind, LogMode, NOBODY, RunState, SeatState, at, seat};
+use selvedge_sched::replay::{Divergence, Replay, Script, Seen};
+use selvedge_sched::{Chooser, LoggedPoint, Moment, OpKind, Spec, Standing, Step, Threads as _, default_choice};
+
+use crate::spin::{Held, Spin};
+use crate::sys;
+use crate::thread_state::{self, ThreadState};
+use control::{Seat, Table, get32, get64, seats, word32, word64};
+
+static ON: AtomicBool = AtomicBool::new(false);
+/// Held while seats and the strategy are looked at or changed; never across a call of the guest's.
+static LOCK: Spin = Spin::new();
+/// The strategy, in pages of ours.
+static CHOOSER: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process runs under control.
+#[inline(always)]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// The time of an event under control: one tick each, so that all are in one order.
+pub fn tick() -> u64 {
+    use selvedge_events::pack::TICK_SHIFT;
+    (EVENTS.fetch_add(1, Ordering::Relaxed) + 1) << TICK_SHIFT
+}
+
+/// How often the guest has asked for random bytes.
+pub fn draws() -> u64 {
+    DRAWS.fetch_add(1, Ordering::Relaxed)
+}
+
+static DRAWS: AtomicU64 = AtomicU64::new(0);
+/// How many events there have been.
+pub fn events() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
+}
+
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Woken {
+    /// By somebody, or for no reason.
+    Up = 0,
+    /// By the time.
+    TimedOut = 1,
+    /// By a request to end the thread.
+    Cancelled = 2,
+}
+
+/// What a thread comes to the gate for.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// What it is about to do.
+    pub kind: OpKind,
+    /// To what.
+    pub object: u64,
+    /// At which site, or [`seat::NO_SITE`].
+    pub site: u32,
+    /// Interposer slot + 1; 0 for an access.
+    pub slot: u32,
+    /// The caller.
+    pub pc: usize,
+}
+
+impl Arrival {
+    /// An access at a site.
+    #[inline]
+    pub fn access(kind: OpKind, addr: u64, site: u32) -> Arrival {
+        // Neighbours within eight bytes are one object: what conflicts must never look independent.
+        Arrival { kind, object: addr >> 3 << 3 | 1, site, slot: 0, pc: 0 }
+    }
+
+    /// A call of an interposed function.
+    pub fn call(kind: OpKind, object: usize, slot: u16, pc: usize) -> Arrival {
+        Arrival { kind, object: object as u64, site: seat::NO_SITE, slot: u32::from(slot) + 1, pc }
+    }
+}
+
+/// Starts control in this process: the calling thread is the only one, and has the baton.
+pub fn begin(state: &mut ThreadState) -> bool {
+    let Ok(page) = sys::mmap_anonymous(size_of::<Chooser<'static>>().next_multiple_of(4096)) else { return false };
+    let mut packed = [0; Spec::BYTES];
+    for (at, byte) in packed.iter_mut().enumerate() {
+        *byte = (get64(at::STRATEGY + at / 8 * 8) >> (at % 8 * 8)) as u8;
+    }
+    let spec = Spec::from_bytes(&packed).unwrap_or_default();
+    let chooser = page as *mut Chooser<'static>;
+    // SAFETY: fresh pages of ours, large enough and aligned.
+    unsafe { chooser.write(Chooser::new(&spec, Script::Packed(control::switches()))) };
+    CHOOSER.store(page, Ordering::Release);
+    for at in [at::STEPS, at::LOG_LEN, at::LOG_LOST, at::NOW, at::DIGEST, at::HIDDEN_BLOCKS, at::HANDLERS_OUTSIDE] {
+        word64(at).store(0, Ordering::Relaxed);
+    }
+    word32(at::DIVERGENCES).store(0, Ordering::Relaxed);
+    word32(at::THREADS).store(0, Ordering::Relaxed);
+    word32(at::OWNER).store(sys::getpid(), Ordering::Relaxed);
+    word32(at::STATE).store(RunState::Running as u32, Ordering::Relaxed);
+    control::unlink_all();
+    time::begin();
+    let Some(seat) = seat_for(state.index, u32::MAX) else { return false };
+    seat.set(seat::TID, sys::gettid());
+    word32(at::RUNNING).store(seat.0, Ordering::Relaxed);
+    state.seat = seat.0 + 1;
+    ON.store(true, Ordering::Release);
+    true
+}
+
+/// Whether the control file is for this process: nobody has it yet, or it had it before it called `exec`.
+pub fn is_ours() -> bool {
+    let owner = get32(at::OWNER);
+    owner == 0 || owner == sys::getpid()
+}
+
+/// In a forked child of the guest: it runs free.
+pub fn after_fork() {
+    if !is_on() || is_ours() {
+        return;
+    }
+    ON.store(false, Ordering::Relaxed);
+    LOCK.force_open();
+}
+
+/// A fresh seat for a thread that is about to be.
+fn seat_for(thread: u32, parent: u32) -> Option<Seat> {
+    let seat = Seat::of(thread)?;
+    seat.clear();
+    seat.set(seat::PARENT, parent);
+    seat.set(seat::KIND, OpKind::Start as u32);
+    seat.set(seat::SITE, seat::NO_SITE);
+    seat.set64(seat::OBJECT, u64::from(thread) + 1);
+    seat.set64(seat::DEADLINE, u64::MAX);
+    seat.set_state(SeatState::Ready);
+    control::link(seat);
+    Some(seat)
+}
+
+/// A thread in the gate: its hooks are deaf until it leaves.
+#[derive(Debug)]
+pub struct Visit {
+    state: *mut ThreadState,
+    /// Where it sits.
+    pub seat: Seat,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
+        unsafe { (*self.state).in_gate = 0 };
+    }
+}
+
+/// Comes to the gate. `None`: this thread is not under control here.
+#[inline]
+pub fn visit() -> Option<Visit> {
+    if !is_on() {
+        return None;
+    }
+    let state = thread_state::current_or_adopt()?;
+    let seat = Seat(state.seat.checked_sub(1)?);
+    if state.internal > 0 {
+        return None;
+    }
+    if state.in_gate != 0 {
+        control::add64(at::HANDLERS_OUTSIDE, 1);
+        return None;
+    }
+    state.in_gate = 1;
+    let visit = Visit { state, seat };
+    if visit.seat.state() != SeatState::Ready {
+        // Somebody noticed that it was blocked, and took the baton away.
+        visit.come_back();
+    }
+    Some(visit)
+}
+
+/// A point: somebody else may run now.
+#[inline]
+pub fn point(arrival: Arrival) {
+    if let Some(visit) = visit() {
+        visit.arrive(arrival);
+    }
+}
+
+fn lock() -> Option<Held<'static>> {
+    let held = LOCK.lock();
+    if held.is_none() {
+        give_up();
+    }
+    held
+}
+
+/// Control is lost; everybody runs free from here on.
+#[cold]
+pub fn give_up() {
+    ON.store(false, Ordering::Relaxed);
+    word32(at::STATE).store(RunState::GaveUp as u32, Ordering::Relaxed);
+    for seat in seats().take(selvedge_events::control::SEATS) {
+        wake_up(seat, FREE);
+    }
+}
+
+const WAIT: u32 = 0;
+const GO: u32 = 1;
+const FREE: u32 = 2;
+
+fn wake_up(seat: Seat, how: u32) {
+    seat.word(seat::GO).store(how, Ordering::Release);
+    sys::futex_wake(seat.address(seat::GO));
+}
+
+impl Visit {
+    /// Announces what the thread is about to do, and lets the strategy choose.
+    pub fn arrive(&self, arrival: Arrival) {
+        let seat = self.seat;
+        seat.set(seat::KIND, arrival.kind as u32);
+        seat.set(seat::SITE, arrival.site);
+        seat.set(seat::SLOT, arrival.slot);
+        seat.set64(seat::OBJECT, arrival.object);
+        seat.set64(seat::PC, if arrival.pc == 0 { 0 } else { crate::modules::payload(arrival.pc) });
+        let spinning = spins(seat, &arrival);
+        let yielding = spinning || matches!(arrival.kind, OpKind::Yield | OpKind::Sleep);
+        self.next_point();
+        self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
+    }
+
+    fn next_point(&self) {
+        self.seat.set(seat::POINTS, self.seat.get(seat::POINTS).wrapping_add(1));
+    }
+
+    /// Lets the strategy choose, and returns when this thread has the baton again.
+    fn choose(&self, standing: Standing) {
+        let Some(held) = lock() else { return };
+        match next(self.seat, standing) {
+            Some(chosen) if chosen == self.seat => {}
+            Some(chosen) => hand_over(held, self.seat, chosen),
+            None => nobody(held, self.seat),
+        }
+    }
+
+    /// Blocks until somebody wakes this thread, or until `deadline`. The caller has set what it waits for.
+    pub fn block(&self, deadline: u64) -> Woken {
+        let seat = self.seat;
+        seat.set64(seat::DEADLINE, deadline);
+        seat.set64(seat::ARRIVAL, get64(at::STEPS) << 1);
+        seat.set(seat::WOKEN, Woken::Up as u32);
+        seat.set_state(SeatState::Blocked);
+        self.choose(Standing::Stuck);
+        seat.set64(seat::DEADLINE, u64::MAX);
+        match seat.get(seat::WOKEN) {
+            1 => Woken::TimedOut,
+            2 => Woken::Cancelled,
+            _ => Woken::Up,
+        }
+    }
+
+    /// Blocks until `done` answers; each failed attempt is a point of its own.
+    pub fn retry<R>(&self, deadline: u64, mut done: impl FnMut() -> Option<R>) -> Result<R, Woken> {
+        loop {
+            if let Some(result) = done() {
+                return Ok(result);
+            }
+            match self.block(deadline) {
+                Woken::Up => self.next_point(),
+                other => return Err(other),
+            }
+        }
+    }
+
+    /// Gives the baton away before a call that may block in the kernel.
+    pub fn leave(self) {
+        let Some(held) = lock() else { return };
+        self.seat.set_state(SeatState::Outside);
+        match next(self.seat, Standing::Stuck) {
+            Some(chosen) => {
+                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+                drop(held);
+                wake_up(chosen, GO);
+            }
+            None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
+        }
+    }
+
+    /// Queues for the baton after such a call.
+    fn come_back(&self) {
+        let Some(held) = lock() else { return };
+        self.seat.set_state(SeatState::Ready);
+        if get32(at::RUNNING) != NOBODY {
+            drop(held);
+            park(self.seat, None);
+            return;
+        }
+        self.next_point();
+        match next(self.seat, Standing::Ready) {
+            Some(chosen) if chosen != self.seat => hand_over(held, self.seat, chosen),
+            _ => word32(at::RUNNING).store(self.seat.0, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Queues for the baton again after [`Visit::leave`].
+pub fn enter() {
+    // Coming to the gate is all: the seat says that the thread was outside.
+    drop(visit());
+}
+
+/// The strategy's choice. The gate's lock is held. `None`: nobody can run.
+fn next(current: Seat, standing: Standing) -> Option<Seat> {
+    io::look();
+    let table = &mut Table;
+    if !seats().any(|seat| seat.state() == SeatState::Ready) {
+        // While something may still come from outside, time is not ours to turn forward.
+        if seats().any(waits_for_the_world) || !time::advance() {
+            return None;
+        }
+    }
+    let step = control::add64(at::STEPS, 1) + 1;
+    time::pass();
+    let point = current.get(seat::POINTS);
+    let moment = Moment { step, current: ThreadIx(current.0), point, standing };
+    let default = default_choice(&moment, table);
+    let chooser = CHOOSER.load(Ordering::Acquire) as *mut Chooser<'static>;
+    if chooser.is_null() {
+        return Some(Seat(default.0));
+    }
+    // SAFETY: I10: written once by `begin`, and used only under the gate's lock, which is held.
+    let chooser = unsafe { &mut *chooser };
+    let chosen = chooser.choose(&moment, table);
+    if let Some(replay) = chooser.as_replay() {
+        word32(at::UNMET).store(replay.remaining(), Ordering::Relaxed);
+        if replay.divergences() != get32(at::DIVERGENCES) {
+            diverged(step, replay);
+        }
+    }
+    note(&moment, default, chosen);
+    let chosen = Seat(chosen.0);
+    if chosen.kind() == OpKind::Sleep {
+        time::at_least(chosen.get64(seat::DEADLINE));
+    }
+    if step >= get64(at::MOST_STEPS).wrapping_sub(1) {
+        end_run(RunState::StepLimit);
+    }
+    if current.0 == get32(at::UNTIL_THREAD) && point == get32(at::UNTIL_POINT) {
+        until();
+    }
+    Some(chosen)
+}
+
+/// Logs a choice, and folds it into the digest.
+fn note(moment: &Moment, default: ThreadIx, chosen: ThreadIx) {
+    let pending = Table.pending(moment.current);
+    let mut digest = get64(at::DIGEST);
+    let threads = u64::from(moment.current.0) << 32 | u64::from(chosen.0);
+    for word in [threads, u64::from(pending.site.0) << 32 | pending.kind as u64] {
+        digest = (digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    word64(at::DIGEST).store(digest, Ordering::Relaxed);
+    let all = get32(at::LOG_MODE) == LogMode::All as u32;
+    if chosen == default && !all {
+        return;
+    }
+    let step = Step::new(moment, &pending, default, chosen);
+    let bytes = if all { LoggedPoint::new(step, &Table) } else { LoggedPoint { step, enabled: 0 } }.to_bytes();
+    let word = |number: usize| selvedge_events::bytes::u64_at(&bytes, number * 8).unwrap_or(0);
+    control::log([word(0), word(1), word(2)]);
+}
+
+#[cold]
+fn diverged(step: u64, replay: &Replay<'_>) {
+    let before = word32(at::DIVERGENCES).swap(replay.divergences(), Ordering::Relaxed);
+    let Some(first) = replay.first_divergence().filter(|_| before == 0) else { return };
+    let none = Seen { kind: OpKind::Other, site: selvedge_events::SiteId(seat::NO_SITE) };
+    let (kind, switch, expected, came) = match first {
+        Divergence::NotEnabled { switch, .. } => (DivergenceKind::NotEnabled, switch, none, none),
+        Divergence::Unexpected { switch, expected, came, .. } => (DivergenceKind::Unexpected, switch, expected, came),
+        Divergence::Passed { switch, .. } => (DivergenceKind::Passed, switch, none, none),
+        // Only known when the run has ended.
+        Divergence::Unreached { .. } => return,
+    };
+    for (field, value) in [
+        (at::DIVERGENCE_KIND, kind as u32),
+        (at::DIVERGENCE_THREAD, switch.thread.0),
+        (at::DIVERGENCE_POINT, switch.point),
+        (at::EXPECTED_SITE, expected.site.0),
+        (at::EXPECTED_KIND, expected.kind as u32),
+        (at::CAME_SITE, came.site.0),
+        (at::CAME_KIND, came.kind as u32),
+    ] {
+        word32(field).store(value, Ordering::Relaxed);
+    }
+    word64(at::DIVERGENCE_STEP).store(step, Ordering::Relaxed);
+}
+
+/// Gives the baton to another thread and parks.
+fn hand_over(held: Held<'_>, me: Seat, chosen: Seat) {
+    word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+    drop(held);
+    wake_up(chosen, GO);
+    park(me, Some(chosen));
+}
+
+/// Parks until the baton comes. Whoever has just handed it to somebody watches whether that thread moves.
+fn park(me: Seat, watched: Option<Seat>) {
+    let word = me.word(seat::GO);
+    let mut watch = watched.map(Watch::new);
+    loop {
+        match word.load(Ordering::Acquire) {
+            WAIT => {}
+            FREE => return,
+            _ => {
+                word.store(WAIT, Ordering::Relaxed);
+                return;
+            }
+        }
+        if !is_on() {
+            return;
+        }
+        let timed_out = sys::futex_wait(me.address(seat::GO), WAIT, watch.as_ref().map(|_| WATCH_NS));
+        if timed_out
+            && let Some(watching) = &mut watch
+            && !watching.look()
+        {
+            watch = None;
+        }
+    }
+}
+
+const WATCH_NS: u64 = 10_000_000;
+/// Looks in a row that find the holder asleep before it counts as blocked.
+const ASLEEP: u32 = 3;
+/// Looks in a row that find it running without a point before it counts as spinning on something unseen.
+const ASTRAY: u32 = 500;
+
+/// Watches the holder of the baton for blocking that the model does not know.
+#[derive(Debug)]
+struct Watch {
+    holder: Seat,
+    steps: u64,
+    asleep: u32,
+    astray: u32,
+}
+
+impl Watch {
+    fn new(holder: Seat) -> Watch {
+        Watch { holder, steps: get64(at::STEPS), asleep: 0, astray: 0 }
+    }
+
+    /// False where there is nothing to watch any more.
+    #[cold]
+    fn look(&mut self) -> bool {
+        let running = get32(at::RUNNING);
+        if running == NOBODY {
+            return true;
+        }
+        if running != self.holder.0 || get64(at::STEPS) != self.steps {
+            // Somebody else handed it on and watches now, unless it has ended since.
+            *self = Watch::new(Seat(running));
+            return true;
+        }
+        if sys::is_asleep(self.holder.get(seat::TID)) {
+            self.asleep += 1;
+        } else {
+            self.asleep = 0;
+            self.astray += 1;
+        }
+        if self.asleep < ASLEEP && self.astray < ASTRAY {
+            return true;
+        }
+        let Some(held) = lock() else { return false };
+        if get32(at::RUNNING) != self.holder.0 || get64(at::STEPS) != self.steps {
+            return true;
+        }
+        control::add64(at::HIDDEN_BLOCKS, 1);
+        self.holder.set_state(SeatState::Outside);
+        match next(self.holder, Standing::Stuck) {
+            Some(chosen) => {
+                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+                drop(held);
+                wake_up(chosen, GO);
+            }
+            None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
+        }
+        *self = Watch::new(Seat(get32(at::RUNNING)));
+        true
+    }
+}
+
+fn waits_for_the_world(seat: Seat) -> bool {
+    matches!(seat.state(), SeatState::Outside | SeatState::Io)
+}
+
+/// Nobody can run. Somebody outside may come back, or input may arrive, or time-outs pass in real time; else this
+/// is the end.
+fn nobody(held: Held<'_>, me: Seat) {
+    if !seats().any(waits_for_the_world) {
+        end_run(RunState::Deadlock);
+    }
+    word32(at::RUNNING).store(NOBODY, Ordering::Relaxed);
+    drop(held);
+    let begun = sys::clock_ns(1);
+    let word = me.word(seat::GO);
+    loop {
+        match word.load(Ordering::Acquire) {
+            WAIT => {}
+            FREE => return,
+            _ => {
+                word.store(WAIT, Ordering::Relaxed);
+                return;
+            }
+        }
+        if !is_on() {
+            return;
+        }
+        sys::futex_wait(me.address(seat::GO), WAIT, Some(io::IDLE_NS));
+        let Some(held) = lock() else { return };
+        if get32(at::RUNNING) != NOBODY {
+            continue;
+        }
+        io::changed();
+        io::look();
+        time::advance_if_passed(sys::clock_ns(1) - begun);
+        match next(me, Standing::Stuck) {
+            Some(chosen) => {
+                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+                drop(held);
+                if chosen == me {
+                    return;
+                }
+                wake_up(chosen, GO);
+            }
+            None if !seats().any(waits_for_the_world) => end_run(RunState::Deadlock),
+            None => {}
+        }
+    }
+}
+
+/// The run is over, whatever the program thinks.
+#[cold]
+fn end_run(state: RunState) -> ! {
+    word32(at::STATE).store(state as u32, Ordering::Relaxed);
+    crate::sink::clean_exit();
+    sys::exit_group(ENDED_STATUS)
+}
+
+/// Exit status of a run that the gate ended; the control file says why.
+pub const ENDED_STATUS: i32 = 66;
+
+/// The point that the user asked for: a debugger takes over, or the run ends.
+#[cold]
+fn until() {
+    word32(at::STATE).store(RunState::Until as u32, Ordering::Relaxed);
+    if sys::is_traced() {
+        sys::trap();
+    } else {
+        end_run(RunState::Until);
+    }
+}
+
+/// Reads in a row without news after which a thread is taken to wait for somebody.
+const SPINS: u32 = 24;
+
+/// Whether the thread only looks at what it has looked at before.
+fn spins(seat: Seat, arrival: &Arrival) -> bool {
+    if arrival.kind != OpKind::Read && arrival.kind != OpKind::Update && arrival.kind != OpKind::Fence {
+        if arrival.kind == OpKind::Write {
+            seat.set(seat::SPIN, 0);
+        }
+        return false;
+    }
+    let print = (arrival.object ^ u64::from(arrival.site) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let print = print as u32 | 1;
+    let known = (0..8).any(|at| seat.get(seat::RECENT + at * 4) == print);
+    let count = seat.get(seat::SPIN);
+    if !known {
+        let room = (count & 7) as usize;
+        seat.set(seat::RECENT + room * 4, print);
+        seat.set(seat::SPIN, (count & 7) + 1 & 7);
+        return false;
+    }
+    let count = count.wrapping_add(8);
+    seat.set(seat::SPIN, count);
+    if count >> 3 < SPINS {
+        return false;
+    }
+    seat.set(seat::SPIN, count & 7);
+    true
+}
+
+/// Reserves a seat for a thread that is about to be created.
+pub fn create(thread: u32, parent: u32) {
+    if is_on()
+        && let Some(_held) = lock()
+        && seat_for(thread, parent).is_none()
+    {
+        control::add64(at::FOREIGN_THREADS, 1);
+    }
+}
+
+/// It was not created after all.
+pub fn create_failed(thread: u32) {
+    if is_on()
+        && let Some(seat) = Seat::of(thread)
+        && let Some(_held) = lock()
+    {
+        control::unlink(seat);
+        seat.set_state(SeatState::Ended);
+    }
+}
+
+/// The first thing that a new thread does: it waits for its turn.
+pub fn start(state: &mut ThreadState) {
+    if !is_on() {
+        return;
+    }
+    let Some(seat) = Seat::of(state.index) else { return };
+    if seat.state() == SeatState::Empty {
+        return;
+    }
+    seat.set(seat::TID, sys::gettid());
+    state.seat = seat.0 + 1;
+    state.in_gate = 1;
+    park(seat, None);
+    state.in_gate = 0;
+}
+
+/// Whether a thread is past its last point.
+pub fn has_ended(thread: u32) -> bool {
+    Seat::of(thread).is_none_or(|seat| matches!(seat.state(), SeatState::Ended | SeatState::Empty))
+}
+
+/// A thread that nobody announced: it queues up.
+pub fn adopt(state: &mut ThreadState) {
+    if !is_on() || Seat::of(state.index).is_none() {
+        return;
+    }
+    control::add64(at::FOREIGN_THREADS, 1);
+    {
+        let Some(_held) = lock() else { return };
+        let Some(seat) = seat_for(state.index, u32::MAX) else { return };
+        seat.set(seat::TID, sys::gettid());
+        seat.set_state(SeatState::Outside);
+    }
+    state.seat = state.index + 1;
+}
+
+/// The last thing that a thread does under control.
+pub fn exit() {
+    let Some(visit) = visit() else { return };
+    let seat = visit.seat;
+    seat.set(seat::KIND, OpKind::Exit as u32);
+    seat.set(seat::SITE, seat::NO_SITE);
+    seat.set64(seat::OBJECT, u64::from(seat.0) + 1);
+    visit.next_point();
+    visit.choose(Standing::Ready);
+    let Some(held) = lock() else { return };
+    model::wake_joiners(seat.0);
+    control::unlink(seat);
+    seat.set_state(SeatState::Ended);
+    if let Some(state) = thread_state::current() {
+        state.seat = 0;
+    }
+    match next(seat, Standing::Stuck) {
+        Some(chosen) => {
+            word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+            drop(held);
+            wake_up(chosen, GO);
+        }
+        None if seats().any(waits_for_the_world) => {
+            // Somebody must look after those who wait for input: this thread, until it is not needed.
+            seat.set_state(SeatState::Ended);
+            nobody(held, seat);
+        }
+        None if seats().any(|seat| seat.state() == SeatState::Blocked) => end_run(RunState::Deadlock),
+        None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
+    }
+}
+
+/// A signal handler of the guest begins while its thread is parked: it waits for the baton, as an operation of
+/// its own. The answer is what the seat said before.
+pub fn handler_begins() -> Option<[u64; 4]> {
+    let state = thread_state::current()?;
+    let seat = Seat(state.seat.checked_sub(1)?);
+    if !is_on() || state.in_gate == 0 {
+        return None;
+    }
+    if get32(at::RUNNING) == seat.0 {
+        // In the gate with the baton: it may be in the middle of a change.
+        control::add64(at::HANDLERS_OUTSIDE, 1);
+        return None;
+    }
+    let held = LOCK.try_lock()?;
+    let before = [
+        u64::from(seat.get(seat::KIND)),
+        u64::from(seat.get(seat::SITE)),
+        seat.get64(seat::OBJECT),
+        seat.get64(seat::DEADLINE),
+    ];
+    seat.set_state(SeatState::Ready);
+    seat.set(seat::KIND, OpKind::Other as u32);
+    let free = get32(at::RUNNING) == NOBODY;
+    if free {
+        word32(at::RUNNING).store(seat.0, Ordering::Relaxed);
+    }
+    drop(held);
+    if !free {
+        park(seat, None);
+    }
+    state.in_gate = 0;
+    Some(before)
+}
+
+/// It has ended: the thread goes back to what it waited for, which may have come meanwhile.
+pub fn handler_ends(before: [u64; 4]) {
+    let Some(state) = thread_state::current() else { return };
+    let Some(seat) = state.seat.checked_sub(1).map(Seat) else { return };
+    state.in_gate = 1;
+    let Some(held) = lock() else { return };
+    // Ready whatever it was: a wake-up may have been missed meanwhile, and every wait allows a look for nothing.
+    seat.set_state(SeatState::Ready);
+    seat.set(seat::KIND, before[0] as u32);
+    seat.set(seat::SITE, before[1] as u32);
+    seat.set64(seat::OBJECT, before[2]);
+    seat.set64(seat::DEADLINE, before[3]);
+    if let Some(chosen) = next(seat, Standing::Yielding) {
+        word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+        drop(held);
+        wake_up(chosen, GO);
+    }
+}
