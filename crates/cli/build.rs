@@ -25,7 +25,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?);
     let rt = crates.join("../rt");
-    for input in ["../rt/src", "../rt/Cargo.toml", "../events/src", "../sched/src", "../../Cargo.toml", "build.rs"] {
+    for input in [
+        "../rt/src",
+        "../rt/Cargo.toml",
+        "../events/src",
+        "../sched/src",
+        "../sched/Cargo.toml",
+        "../../Cargo.toml",
+        "build.rs",
+    ] {
         println!("cargo::rerun-if-changed={}", crates.join(input).display());
     }
 

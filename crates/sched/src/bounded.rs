@@ -3,8 +3,8 @@
 //!
 //! All schedules without a preemption are run, then all with one, and so on. To run another thread where the
 //! current one is ready is a preemption; where it is stuck or yields, every choice is free. One thing else counts as a
-//! preemption: to run a thread that has yielded before those that it gave way to (see [`fair`](crate::fair)).
-//! Otherwise a program that spins would have endless schedules for free.
+//! preemption: to run a thread that has yielded before those that it gave way to. Otherwise a program that
+//! spins would have endless schedules for free.
 //!
 //! The search is depth first, over a stack of the choices of the last run. The paper keeps a queue of
 //! schedules for the next bound, which grows with every run; here each bound starts over, and goes through the

@@ -6,7 +6,7 @@
 //! Choices that the default policy would not have made are the *schedule* ([`schedule`]): a short
 //! value that [`replay`] turns into the same run again.
 //!
-//! The choice is pure: it depends on the [`Spec`](strategy::Spec) and on what was asked so far, never
+//! The choice is pure: it depends on the [`Spec`] and on what was asked so far, never
 //! on addresses, clocks or hash order.
 //!
 //! The default build allocates nothing and has no panics: it runs inside strangers. The feature

@@ -137,12 +137,13 @@ mod tests {
 
     #[test]
     fn the_papers_bound_holds() {
-        const RUNS: u32 = 40_000;
         for bug in bugs() {
             let depth = bug.orders.len() as u32;
             let threads = bug.program.len() as f64;
             let length = bug.program.iter().map(|ops| ops.len() as u64).sum::<u64>();
-            let found = (0..RUNS).filter(|seed| {
+            // Enough to expect some dozens of the deepest.
+            let runs = 5_000_u32 << (depth - 1);
+            let found = (0..runs).filter(|seed| {
                 let mut pct = Pct::new((*seed).into(), depth, length);
                 let run = run(&bug.program, |moment, sim| pct.choose(moment, sim));
                 assert_eq!((run.log.len() as u64, run.end), (length, End::Done));
@@ -151,7 +152,7 @@ mod tests {
             let found = found.count() as f64;
             // 1 / (n k^(d-1)), less four standard deviations of a sample of this size.
             let bound = 1.0 / (threads * (length as f64).powi(depth as i32 - 1));
-            let expected = f64::from(RUNS) * bound;
+            let expected = f64::from(runs) * bound;
             let margin = 4.0 * (expected * (1.0 - bound)).sqrt();
             assert!(found >= expected - margin, "depth {depth}: {found} of at least {expected}");
         }

@@ -93,8 +93,8 @@ pub enum Divergence {
         /// What it does now.
         came: Seen,
     },
-    /// The thread is past the point, and the switch was not taken: the thread was not stuck there, or
-    /// (in order) earlier switches were still to come.
+    /// The thread is past the point, and the switch was not taken: it was not stuck there. Said by
+    /// [`Matching::ByThread`]; in order, such a switch and all after it are [`Divergence::Unreached`].
     Passed {
         /// The number of the switch in the schedule, from 0.
         index: u32,
