@@ -11,6 +11,8 @@ use selvedge_events::control::{self as layout, DivergenceKind, LogMode, NOBODY, 
 use selvedge_events::{SiteId, ThreadIx};
 use selvedge_sched::{LoggedPoint, OpKind, Spec, Step};
 
+use crate::plan::Control;
+
 /// What a controlled run is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlRequest {
@@ -157,6 +159,8 @@ impl ControlFile {
     /// Makes a control file; it takes disk only for what is used of it.
     pub fn create(path: &Path, log_capacity: u64) -> io::Result<ControlFile> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        // The runtime wants room for at least one entry.
+        let log_capacity = log_capacity.max(1);
         file.set_len(layout::file_len(usize::try_from(log_capacity).unwrap_or(usize::MAX)) as u64)?;
         let mut header = [0; 128];
         put(&mut header, 0, &layout::MAGIC);
@@ -169,6 +173,11 @@ impl ControlFile {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How a plan without a server names this file.
+    pub fn in_plan(&self) -> Control {
+        Control { file: self.path.as_os_str().as_encoded_bytes().to_vec(), server: None }
     }
 
     /// Says what the next run is to do. `server` is set where a fork server makes it.

@@ -1,0 +1,52 @@
+//! `selvedge minimize`.
+
+use std::io::Write as _;
+
+use selvedge_drive::clip::Clip;
+use selvedge_drive::controlled::scratch;
+use selvedge_drive::intervene::Interventions;
+use selvedge_drive::minimize::minimize;
+use selvedge_drive::replay::bench;
+use selvedge_findings::ExitCode;
+
+use crate::args::MinimizeArgs;
+use crate::command::replay::TIMEOUT;
+use crate::messages::{Failure, note};
+
+/// Makes a clip smaller, and says which order decides.
+pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
+    let clip = Clip::load(&args.clip).map_err(|error| Failure::usage(&error))?;
+    if clip.signature.is_none() {
+        note("the clip's run did not fail: there is nothing to keep while making it smaller");
+        return Ok(ExitCode::Usage.code());
+    }
+    let usage = |error: selvedge_drive::replay::ReplayError| Failure::new(ExitCode::Usage.code(), &error);
+    let dir = scratch().map_err(|error| Failure::internal(&error))?;
+    let mut bench = bench(&clip, &Interventions::default(), &dir.path().join("server"), TIMEOUT).map_err(usage)?;
+    let small = minimize(&clip, &mut bench, args.budget).map_err(usage)?;
+    if small.failing_log.is_empty() {
+        note("the clip does not fail any more: replay it to see where it goes another way");
+        return Ok(ExitCode::SomeFailed.code());
+    }
+    let path = args.output.clone().unwrap_or_else(|| args.clip.with_extension("min.clip"));
+    small.clip.save(&path).map_err(|error| Failure::usage(&error))?;
+    let mut out = anstream::stdout().lock();
+    writeln!(
+        out,
+        "{} switches ({} preemptive) became {} ({} preemptive) in {} runs{}",
+        clip.script.len(),
+        clip.preemptions(),
+        small.clip.script.len(),
+        small.clip.preemptions(),
+        small.runs,
+        if small.minimal { "" } else { "; the budget ran out, more may go" }
+    )?;
+    writeln!(out, "schedule: {}", small.clip.schedule())?;
+    match &small.critical {
+        Some(critical) => writeln!(out, "decides:  {}", critical.switch)?,
+        None if small.clip.script.is_empty() => writeln!(out, "it fails without any switch: in the default order")?,
+        None => {}
+    }
+    writeln!(out, "again:    selvedge replay {}", path.display())?;
+    Ok(ExitCode::Success.code())
+}
