@@ -34,6 +34,7 @@ pub fn trace() {
     put(&folder, "empty-file", &TraceBuilder::new().finish());
     let mut stream = Stream::default();
     stream.push(0x1234).access(1, 0x7f00_0000_1000, Some(5000)).access(2, 0x7f00_0000_1008, None);
+    stream.range(2, 0x7f00_0000_1010, 24, true, None).range(2, 0x7f00_0000_1010, 1 << 16, false, Some(6000));
     for kind in event::KINDS {
         let how = u64::from(Acquire::of(Primitive::Mutex, Mode::Exclusive).pack()) << 48;
         stream.wide(kind, 10_000 + 300 * kind as u64, 1, [how | 0x5000, 64, 0]);

@@ -66,6 +66,8 @@ pub struct Event {
     pub variable: Option<String>,
     /// Where that was in memory.
     pub address: Option<String>,
+    /// How many bytes of it.
+    pub size: Option<u64>,
     /// The function that did it.
     pub function: Option<String>,
     /// The source file.
