@@ -18,7 +18,7 @@ use selvedge_sched::{OpKind, Step, Switch, When};
 use serde::{Deserialize, Serialize};
 
 use crate::control::World;
-use crate::failure::Signature;
+use crate::failure::{Signature, Wrong};
 use crate::plan::ImageSpec;
 use crate::program::{hex, unhex};
 use crate::server::Inputs;
@@ -51,7 +51,7 @@ pub struct Clip {
     /// How the run ended.
     pub outcome: Outcome,
     /// What went wrong.
-    pub signature: Option<Signature>,
+    pub wrong: Option<Wrong>,
     /// Choices in the run.
     pub steps: u64,
     /// The digest of all its choices.
@@ -149,7 +149,7 @@ struct Form {
     /// Site and kind of operation that each switch met.
     met: Vec<(u32, u8)>,
     outcome: Outcome,
-    signature: Option<Signature>,
+    wrong: Option<Wrong>,
     steps: u64,
     digest: String,
     images: Vec<FormImage>,
@@ -196,6 +196,11 @@ impl Clip {
         self.script.iter().map(Step::switch).collect()
     }
 
+    /// Which failure it shows.
+    pub fn signature(&self) -> Option<&Signature> {
+        self.wrong.as_ref().map(|wrong| &wrong.signature)
+    }
+
     /// Switches that stop a thread which could have gone on.
     pub fn preemptions(&self) -> usize {
         self.script.iter().filter(|step| step.is_preemption()).count()
@@ -221,7 +226,7 @@ impl Clip {
             schedule: self.schedule().to_string(),
             met: self.script.iter().map(|step| (step.site.0, step.kind as u8)).collect(),
             outcome: self.outcome,
-            signature: self.signature.clone(),
+            wrong: self.wrong.clone(),
             steps: self.steps,
             digest: format!("{:016x}", self.digest),
             images: self.images.iter().map(image).collect(),
@@ -309,7 +314,7 @@ impl Clip {
             most_steps: form.most_steps,
             oracle: form.oracle,
             outcome: form.outcome,
-            signature: form.signature,
+            wrong: form.wrong,
             steps: form.steps,
             digest: u64::from_str_radix(&form.digest, 16).map_err(|_| field("digest", "not hexadecimal"))?,
         })
@@ -357,5 +362,100 @@ pub fn bare(switch: &Switch) -> Step {
         site: NO_SITE,
         kind: OpKind::Other,
         flags: standing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use selvedge_events::ThreadIx;
+    use selvedge_findings::Harm;
+
+    use super::*;
+
+    fn clip() -> Clip {
+        let step = |thread: u16, point, to, site, kind| Step {
+            thread,
+            to,
+            point,
+            site: SiteId(site),
+            kind,
+            flags: flags::READY,
+        };
+        Clip {
+            program: "/bin/prog".into(),
+            build_id: vec![0xab; 20],
+            inputs: ClipInputs {
+                argv: vec!["prog".into(), OsString::from_vec(vec![0xff, b'x'])],
+                dir: "/tmp".into(),
+                env: vec![("A".into(), "b=c".into())],
+                stdin: vec![0, 159, 146],
+            },
+            images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(3, 1), (9, 0)], table: vec![] }],
+            world: World::default(),
+            most_steps: 99,
+            oracle: Some("true".into()),
+            script: vec![step(0, 2, 1, 7, OpKind::Read), step(1, 4, 0, u32::MAX, OpKind::Lock)],
+            outcome: Outcome::of_code(3),
+            wrong: Some(Wrong {
+                signature: Signature { harm: Harm::WrongExit, detail: "exit code #".into() },
+                words: "exit code 3".into(),
+            }),
+            steps: 12,
+            digest: u64::MAX,
+        }
+    }
+
+    fn read(text: &str) -> Result<Clip, String> {
+        Clip::from_json(Path::new("x.clip"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clips_round_trip_with_bytes_that_are_no_text() {
+        let clip = clip();
+        assert_eq!(read(&clip.to_json()), Ok(clip.clone()));
+        assert_eq!(clip.schedule().to_string(), "s1:0@2-1,1@4-0");
+        assert_eq!(clip.preemptions(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_clip_is_said_where_it_is() {
+        let good = clip().to_json();
+        let cases = [
+            ("", "line 1"),
+            ("{}", "missing field `version`"),
+            ("{\"version\": 9}", "version 9"),
+            (&good.replace("s1:0@2-1", "s1:0@2?1"), "schedule: at byte 6"),
+            (&good.replace("\"3:1 9:0\"", "\"9:1 3:0\""), "sites must ascend"),
+            (&good.replace("\"3:1 9:0\"", "\"9\""), "ordinal:id"),
+            (&good.replace("hex:009f92", "hex:0"), "stdin: not hexadecimal"),
+            (&good.replace("ffffffffffffffff", "y"), "digest"),
+            (&good.replacen("[\n      7,\n      2\n    ],", "", 1), "an entry for each switch"),
+        ];
+        for (text, expect) in cases {
+            let error = read(text).expect_err(expect);
+            assert!(error.contains(expect), "{error}\nwanted: {expect}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_survive_as_text(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(to_bytes(&to_text(&bytes)), Some(bytes));
+        }
+
+        #[test]
+        fn damage_is_an_error_never_a_panic(at in 0_usize..2000, byte in any::<u8>()) {
+            let mut text = clip().to_json().into_bytes();
+            let len = text.len();
+            text[at % len] = byte;
+            drop(Clip::from_json(Path::new("x.clip"), &text));
+        }
+    }
+
+    #[test]
+    fn a_bare_switch_keeps_its_place() {
+        let switch = Switch { thread: ThreadIx(2), point: 7, when: When::Stuck, to: ThreadIx(1) };
+        assert_eq!(bare(&switch).switch(), switch);
     }
 }

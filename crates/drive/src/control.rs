@@ -26,6 +26,8 @@ pub struct ControlRequest {
     pub most_steps: u64,
     /// A thread and its point at which the run stops.
     pub until: Option<(ThreadIx, u32)>,
+    /// A thread and its point whose place in the trace is wanted.
+    pub mark: Option<(ThreadIx, u32)>,
     /// What the world looks like.
     pub world: World,
 }
@@ -90,10 +92,33 @@ pub struct Answer {
     pub hidden_blocks: u64,
     /// Hooks in signal handlers that could not be points.
     pub handlers_outside: u64,
+    /// Events before the marked point.
+    pub marked: Option<u64>,
     /// The thread that ran last.
     pub running: Option<ThreadIx>,
     /// The threads as they were at the end.
     pub threads: Vec<Seat>,
+}
+
+impl Answer {
+    /// Of a run that never began.
+    pub fn empty() -> Answer {
+        Answer {
+            state: RunState::Idle,
+            steps: 0,
+            digest: 0,
+            log: Vec::new(),
+            lost: 0,
+            divergence: None,
+            divergences: 0,
+            unmet: 0,
+            hidden_blocks: 0,
+            handlers_outside: 0,
+            marked: None,
+            running: None,
+            threads: Vec::new(),
+        }
+    }
 }
 
 /// The first place where a replay differed.
@@ -147,6 +172,9 @@ pub struct Seat {
     pub held: Vec<(u64, u64)>,
 }
 
+/// Bytes of the header that are in use.
+const ASKED: usize = 264;
+
 /// A control file.
 #[derive(Debug)]
 pub struct ControlFile {
@@ -182,7 +210,7 @@ impl ControlFile {
 
     /// Says what the next run is to do. `server` is set where a fork server makes it.
     pub fn ask(&self, request: &ControlRequest, server: bool) -> io::Result<()> {
-        let mut header = [0; 256];
+        let mut header = [0; ASKED];
         let world = &request.world;
         let flags = [
             (world.virtual_time, layout::FLAG_VIRTUAL_TIME),
@@ -202,6 +230,9 @@ impl ControlFile {
         put(&mut header, at::STRATEGY, &request.spec.to_bytes());
         put(&mut header, at::SWITCHES, &(count as u64).to_le_bytes());
         put(&mut header, at::MOST_STEPS, &request.most_steps.to_le_bytes());
+        let (mark_thread, mark_point) = request.mark.map_or((NOBODY, 0), |(thread, point)| (thread.0, point));
+        put(&mut header, at::MARK_THREAD, &mark_thread.to_le_bytes());
+        put(&mut header, at::MARK_POINT, &mark_point.to_le_bytes());
         put(&mut header, at::UNTIL_THREAD, &until_thread.to_le_bytes());
         put(&mut header, at::UNTIL_POINT, &until_point.to_le_bytes());
         put(&mut header, at::SPURIOUS, &world.spurious.to_le_bytes());
@@ -222,7 +253,7 @@ impl ControlFile {
 
     /// What became of the run.
     pub fn answer(&self) -> io::Result<Answer> {
-        let mut header = [0; 256];
+        let mut header = [0; ASKED];
         self.file.read_exact_at(&mut header, 0)?;
         let word = |at| u32_at(&header, at).unwrap_or(0);
         let long = |at| u64_at(&header, at).unwrap_or(0);
@@ -249,6 +280,7 @@ impl ControlFile {
             unmet: word(at::UNMET),
             hidden_blocks: long(at::HIDDEN_BLOCKS),
             handlers_outside: long(at::HANDLERS_OUTSIDE),
+            marked: long(at::MARKED).checked_sub(1),
             running: Some(word(at::RUNNING)).filter(|thread| *thread != NOBODY).map(ThreadIx),
             threads: self.seats(word(at::THREADS))?,
         })
@@ -283,5 +315,39 @@ fn seat_of(thread: ThreadIx, row: &[u8]) -> Seat {
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(field) = header.get_mut(at..at + bytes.len()) {
         field.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_file_says_that_nothing_ran_and_keeps_what_was_asked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = ControlFile::create(&dir.path().join("control"), 4).expect("made");
+        let request = ControlRequest {
+            spec: Spec { seed: 7, ..Spec::default() },
+            script: vec![Step::from_bytes(&[1; 16])],
+            log: Log::All,
+            most_steps: 9,
+            until: Some((ThreadIx(1), 2)),
+            mark: None,
+            world: World { spurious: 3, ..World::default() },
+        };
+        file.ask(&request, true).expect("asked");
+        let answer = file.answer().expect("answered");
+        // Until it is met, the one switch counts as not met.
+        assert_eq!(answer, Answer { unmet: 1, running: Some(ThreadIx(0)), ..Answer::empty() });
+        let bytes = std::fs::read(file.path()).expect("readable");
+        assert_eq!(bytes.len(), layout::file_len(4));
+        assert_eq!(bytes.get(..8), Some(&layout::MAGIC[..]));
+        let word = |at| u32_at(&bytes, at);
+        assert_eq!((word(at::UNTIL_THREAD), word(at::UNTIL_POINT), word(at::SPURIOUS)), (Some(1), Some(2), Some(3)));
+        assert_eq!(word(at::MARK_THREAD), Some(NOBODY));
+        let spec: [u8; Spec::BYTES] = array_at(&bytes, at::STRATEGY).expect("there");
+        assert_eq!(Spec::from_bytes(&spec), Some(request.spec));
+        let script: [u8; 16] = array_at(&bytes, layout::SWITCHES_AT).expect("there");
+        assert_eq!(Step::from_bytes(&script), request.script[0]);
     }
 }

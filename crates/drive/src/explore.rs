@@ -20,7 +20,7 @@ use selvedge_sched::{Spec, Step, StrategyKind};
 use crate::clip::{Clip, ClipInputs};
 use crate::control::{ControlRequest, Log, World};
 use crate::controlled::Prepared;
-use crate::failure::{Signature, outcome, signature};
+use crate::failure::{Signature, Wrong, outcome, wrong};
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec};
 use crate::run::{RunGuestError, Stop, ask_oracle};
@@ -85,7 +85,7 @@ pub enum ExploreError {
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Which.
-    pub signature: Signature,
+    pub wrong: Wrong,
     /// The label of its runs.
     pub outcome: Outcome,
     /// The number of the first schedule that showed it, from 1.
@@ -145,28 +145,24 @@ impl Explored {
         if self.nondeterministic.is_none() {
             self.nondeterministic = done.difference;
         }
-        let Some(signature) = done.signature else { return };
+        let Some(wrong) = done.wrong else { return };
         self.first_failure = Some(self.first_failure.map_or(done.number, |first| first.min(done.number)));
         let script = || switches(&done.run);
-        match self.failures.get_mut(&signature) {
+        match self.failures.get_mut(&wrong.signature) {
             Some(known) => {
                 known.count += 1;
                 if done.number < known.first {
                     known.first = done.number;
                     known.script = script();
                     known.run = done.run;
+                    known.wrong = wrong;
                 }
             }
             None => {
                 let script = script();
-                let failure = Failure {
-                    signature: signature.clone(),
-                    outcome: done.outcome,
-                    first: done.number,
-                    count: 1,
-                    script,
-                    run: done.run,
-                };
+                let signature = wrong.signature.clone();
+                let failure =
+                    Failure { wrong, outcome: done.outcome, first: done.number, count: 1, script, run: done.run };
                 self.failures.insert(signature, failure);
             }
         }
@@ -191,7 +187,7 @@ impl Failure {
             oracle: options.oracle.clone(),
             script: self.script.clone(),
             outcome: self.outcome,
-            signature: Some(self.signature.clone()),
+            wrong: Some(self.wrong.clone()),
             steps: self.run.answer.steps,
             digest: self.run.answer.digest,
         }
@@ -208,7 +204,7 @@ pub fn switches(run: &ControlledRun) -> Vec<Step> {
 struct Done {
     number: u64,
     outcome: Outcome,
-    signature: Option<Signature>,
+    wrong: Option<Wrong>,
     run: ControlledRun,
     /// How a second run of the schedule differed.
     difference: Option<String>,
@@ -240,17 +236,14 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes a run and judges it.
-    pub fn run(
-        &mut self,
-        request: &ControlRequest,
-    ) -> Result<(ControlledRun, Outcome, Option<Signature>), ExploreError> {
+    pub fn run(&mut self, request: &ControlRequest) -> Result<(ControlledRun, Outcome, Option<Wrong>), ExploreError> {
         let run = self.server.run(request, self.timeout)?;
         let mut label = outcome(&run);
         if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (self.oracle, label) {
             label = ask_oracle(oracle, self.server.dir(), run.end)?;
         }
-        let signature = signature(&run, &label, self.server.dir());
-        Ok((run, label, signature))
+        let wrong = wrong(&run, &label, self.server.dir());
+        Ok((run, label, wrong))
     }
 
     /// Where the last run's output is.
@@ -274,6 +267,7 @@ fn request(options: &ExploreOptions, kind: StrategyKind, number: u64, length: u6
         log: Log::Switches,
         most_steps: options.most_steps,
         until: None,
+        mark: None,
         world: options.world,
     }
 }
@@ -310,14 +304,14 @@ fn one(
     if options.check_determinism {
         request.log = Log::All;
     }
-    let (run, outcome, signature) = bench.run(&request)?;
+    let (run, outcome, wrong) = bench.run(&request)?;
     let mut difference = None;
     if options.check_determinism {
         let (again, ..) = bench.run(&request)?;
         let differs = first_difference(&run.answer.log, &again.answer.log);
         difference = differs.map(|difference| format!("two runs of schedule {number} differ at {difference}"));
     }
-    Ok(Done { number, outcome, signature, run, difference })
+    Ok(Done { number, outcome, wrong, run, difference })
 }
 
 fn is_over(options: &ExploreOptions, explored: &Explored, begin: Instant, stop: &Stop) -> bool {
@@ -412,11 +406,11 @@ fn search(
         let mut request = request(options, StrategyKind::Replay, 1, 0);
         request.script = schedule.iter().map(crate::clip::bare).collect();
         request.log = Log::All;
-        let (run, outcome, signature) = bench.run(&request)?;
+        let (run, outcome, wrong) = bench.run(&request)?;
         if let Err(why) = search.learn(&run.answer.log) {
             explored.nondeterministic = Some(why.to_string());
         }
-        explored.add(Done { number: explored.schedules() + 1, outcome, signature, run, difference: None });
+        explored.add(Done { number: explored.schedules() + 1, outcome, wrong, run, difference: None });
         explored.elapsed = begin.elapsed();
         each(&explored);
         if explored.nondeterministic.is_some() {

@@ -36,9 +36,9 @@ pub fn minimize(clip: &Clip, bench: &mut Bench<'_>, budget: u32) -> Result<Small
         }
         let script: Vec<Step> = given.iter().map(bare).collect();
         match bench.run(&request(clip, &script, Log::All)) {
-            Ok((run, outcome, signature)) => {
-                let verdict = match &signature {
-                    Some(_) if signature == clip.signature => Verdict::Fails,
+            Ok((run, outcome, wrong)) => {
+                let verdict = match &wrong {
+                    Some(wrong) if Some(&wrong.signature) == clip.signature() => Verdict::Fails,
                     Some(_) => Verdict::Other,
                     None if outcome == selvedge_findings::Outcome::Pass => Verdict::Passes,
                     None => Verdict::Other,
@@ -50,6 +50,7 @@ pub fn minimize(clip: &Clip, bench: &mut Bench<'_>, budget: u32) -> Result<Small
                     small.steps = run.answer.steps;
                     small.digest = run.answer.digest;
                     small.outcome = outcome;
+                    small.wrong = wrong;
                     best = Some((given.to_vec(), small, run.answer.log));
                 }
                 verdict

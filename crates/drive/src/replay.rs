@@ -15,7 +15,7 @@ use selvedge_sched::{Spec, Step, StrategyKind};
 use crate::clip::{Clip, ClipError};
 use crate::control::{Answer, ControlFile, ControlRequest, Log};
 use crate::explore::{Bench, ExploreError};
-use crate::failure::Signature;
+use crate::failure::Wrong;
 use crate::intervene::Interventions;
 use crate::plan::{PlanSpec, WritePlanError};
 use crate::run::End;
@@ -55,13 +55,14 @@ pub struct Replayed {
     /// Its label.
     pub outcome: Outcome,
     /// What went wrong.
-    pub signature: Option<Signature>,
+    pub wrong: Option<Wrong>,
 }
 
 impl Replayed {
     /// Whether it ended as the clip says.
     pub fn is_as(&self, clip: &Clip) -> bool {
-        self.signature == clip.signature && (clip.signature.is_some() || self.outcome == clip.outcome)
+        self.wrong.as_ref().map(|wrong| &wrong.signature) == clip.signature()
+            && (clip.wrong.is_some() || self.outcome == clip.outcome)
     }
 
     /// Whether every choice was the clip's.
@@ -78,6 +79,7 @@ pub fn request(clip: &Clip, script: &[Step], log: Log) -> ControlRequest {
         log,
         most_steps: clip.most_steps,
         until: None,
+        mark: None,
         world: clip.world,
     }
 }
@@ -97,8 +99,8 @@ pub fn bench<'a>(
 
 /// Replays a clip.
 pub fn replay(clip: &Clip, bench: &mut Bench<'_>) -> Result<Replayed, ReplayError> {
-    let (run, outcome, signature) = bench.run(&request(clip, &clip.script, Log::Switches))?;
-    Ok(Replayed { run, outcome, signature })
+    let (run, outcome, wrong) = bench.run(&request(clip, &clip.script, Log::Switches))?;
+    Ok(Replayed { run, outcome, wrong })
 }
 
 /// A replay in a process of its own.
@@ -106,6 +108,8 @@ pub fn replay(clip: &Clip, bench: &mut Bench<'_>) -> Result<Replayed, ReplayErro
 pub struct Alone {
     /// A thread and its point at which to stop.
     pub until: Option<(ThreadIx, u32)>,
+    /// A thread and its point whose place in the trace is wanted.
+    pub mark: Option<(ThreadIx, u32)>,
     /// Whether to leave a trace.
     pub record: bool,
     /// Whether the guest has our output.
@@ -132,6 +136,7 @@ pub fn ready(clip: &Clip, dir: &Path, how: Alone) -> Result<Ready, ReplayError> 
     let control = ControlFile::create(&dir.join("control"), 1 << 20).map_err(ReplayError::Prepare)?;
     let mut asked = request(clip, &clip.script, Log::All);
     asked.until = how.until;
+    asked.mark = how.mark;
     control.ask(&asked, false).map_err(ReplayError::Prepare)?;
     let mut plan = PlanSpec::new(if how.record { Observe::Record } else { Observe::Nothing }, dir);
     plan.images.clone_from(&clip.images);

@@ -13,7 +13,7 @@ use crate::messages::Failure;
 /// A few characters that name a failure.
 pub(crate) fn short_id(clip: &Clip) -> String {
     let mut named = clip.program.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
-    if let Some(signature) = &clip.signature {
+    if let Some(signature) = clip.signature() {
         named.extend(format!("{:?}", signature.harm).bytes());
         named.extend(signature.detail.bytes());
     }
@@ -22,7 +22,7 @@ pub(crate) fn short_id(clip: &Clip) -> String {
 
 /// A failure as a finding.
 pub(crate) fn finding(clip: &Clip, path: &Path, _failed: &Failed) -> Result<Finding, Failure> {
-    let harm = clip.signature.as_ref().map_or(Harm::NoneSeen, |signature| signature.harm);
+    let harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
     let kind = if harm == Harm::Hang { Kind::Deadlock } else { Kind::OrderViolation };
     let mut finding = Finding::new(short_id(clip), kind, Vec::new());
     finding.status = Status::Confirmed;
@@ -47,9 +47,9 @@ pub(crate) fn headline(harm: Harm) -> &'static str {
 pub(crate) fn text(clip: &Clip, path: &Path, failed: Option<&Failed>, _finding: &Finding) -> Result<String, Failure> {
     let mut out = String::new();
     let (harm, detail) = clip
-        .signature
+        .wrong
         .as_ref()
-        .map_or((Harm::NoneSeen, "no failure"), |signature| (signature.harm, signature.detail.as_str()));
+        .map_or((Harm::NoneSeen, "no failure"), |wrong| (wrong.signature.harm, wrong.words.as_str()));
     let line = "==================";
     let _ = writeln!(out, "{line}\nWARNING: Selvedge: {}", headline(harm));
     let _ = writeln!(out, "  {detail}");

@@ -16,7 +16,7 @@ use crate::messages::{Failure, note};
 /// Makes a clip smaller, and says which order decides.
 pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
     let clip = Clip::load(&args.clip).map_err(|error| Failure::usage(&error))?;
-    if clip.signature.is_none() {
+    if clip.wrong.is_none() {
         note("the clip's run did not fail: there is nothing to keep while making it smaller");
         return Ok(ExitCode::Usage.code());
     }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
         return under_gdb(args, &clip, dir.path());
     }
     if let Some(until) = args.until {
-        let how = Alone { until: Some(until), record: false, inherit: true };
+        let how = Alone { until: Some(until), inherit: true, ..Alone::default() };
         let (_, answer) = ready(&clip, dir.path(), how).map_err(usage)?.run(args.timeout).map_err(usage)?;
         return Ok(stopped(&answer, until));
     }
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
     tell(&clip, &last, same, args.times);
     Ok(if same < args.times {
         ExitCode::SomeFailed.code()
-    } else if clip.signature.is_some() {
+    } else if clip.wrong.is_some() {
         ExitCode::Findings.code()
     } else {
         ExitCode::Success.code()
@@ -59,12 +59,12 @@ fn show_output(dir: &std::path::Path) {
 }
 
 fn tell(clip: &Clip, last: &Replayed, same: u32, times: u32) {
-    let what = clip.signature.as_ref().map_or_else(|| clip.outcome.to_string(), ToString::to_string);
+    let what = clip.wrong.as_ref().map_or_else(|| clip.outcome.to_string(), ToString::to_string);
     if same == times {
         let often = if times == 1 { String::new() } else { format!(" {times} times out of {times}") };
         note(&format!("replayed{often}: {what}"));
     } else {
-        let came = last.signature.as_ref().map_or_else(|| last.outcome.to_string(), ToString::to_string);
+        let came = last.wrong.as_ref().map_or_else(|| last.outcome.to_string(), ToString::to_string);
         note(&format!("{same} of {times} replays ended as the clip says ({what}); the last one: {came}"));
     }
     let answer = &last.run.answer;
@@ -117,7 +117,7 @@ fn stopped(answer: &Answer, until: (selvedge_events::ThreadIx, u32)) -> u8 {
 
 /// Hands the run over to a debugger, which stops at the point that was asked for.
 fn under_gdb(args: &ReplayArgs, clip: &Clip, dir: &std::path::Path) -> Result<u8, Failure> {
-    let how = Alone { until: args.until, record: false, inherit: true };
+    let how = Alone { until: args.until, inherit: true, ..Alone::default() };
     let ready = ready(clip, dir, how).map_err(|error| Failure::usage(&error))?;
     let mut gdb = Command::new("gdb");
     gdb.args(["--quiet", "-ex", "set confirm off", "-ex", "set breakpoint pending on"]);
