@@ -214,9 +214,9 @@ pub(crate) struct ExploreArgs {
     /// Survey again, even if a kept survey would do
     #[arg(long)]
     pub(crate) resurvey: bool,
-    /// Runs at once; one per processor where it is left out
-    #[arg(short, long, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
+    /// Runs at once: more than one only for programs that do not get into each other's way through files or ports
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    pub(crate) jobs: usize,
     /// Run every schedule twice, and name the first place where the two runs differ
     #[arg(long)]
     pub(crate) check_determinism: bool,

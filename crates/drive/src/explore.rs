@@ -420,11 +420,6 @@ fn search(
     Ok(explored)
 }
 
-/// How many servers this machine has room for.
-pub fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// The inputs of a program that is started here and now, with its standard input in a file.
 pub fn inputs_here(program: &Path, argv: Vec<std::ffi::OsString>, stdin: PathBuf) -> std::io::Result<Inputs> {
     let ours = |key: &std::ffi::OsString| key.to_string_lossy().starts_with("SELVEDGE_");

@@ -27,6 +27,7 @@ mod nr {
     pub(super) const MUNMAP: usize = 11;
     pub(super) const PREAD: usize = 17;
     pub(super) const PWRITE: usize = 18;
+    pub(super) const NANOSLEEP: usize = 35;
     pub(super) const GETPID: usize = 39;
     pub(super) const FCNTL: usize = 72;
     pub(super) const WAIT4: usize = 61;
@@ -359,4 +360,11 @@ pub fn wait_for_child(pid: u32) -> i32 {
 pub fn own_group() {
     // SAFETY: touches no memory.
     let _ = unsafe { raw(nr::SETPGID, [0; 6]) };
+}
+
+/// Sleeps for a moment.
+pub fn nap(ns: u64) {
+    let time = [ns / 1_000_000_000, ns % 1_000_000_000];
+    // SAFETY: the time is on our stack.
+    let _ = unsafe { raw(nr::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::{Prepared, SurveyOptions, clips_dir, prepare};
-use selvedge_drive::explore::{ExploreOptions, Explored, Failure as Failed, Strategy, default_jobs, explore};
+use selvedge_drive::explore::{ExploreOptions, Explored, Failure as Failed, Strategy, explore};
 use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         timeout: args.timeout,
         most_steps: args.max_steps,
         world: args.control.world(args.seed),
-        jobs: args.jobs.unwrap_or_else(default_jobs),
+        jobs: args.jobs,
         interventions,
         check_determinism: args.check_determinism,
     };

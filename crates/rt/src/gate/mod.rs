@@ -20,9 +20,10 @@ pub mod control;
 pub mod io;
 pub mod model;
 pub mod server;
+pub mod signal;
 pub mod time;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::ThreadIx;
 use selvedge_events::control::{DivergenceKind, LogMode, NOBODY, RunState, SeatState, at, seat};
@@ -263,7 +264,10 @@ impl Visit {
         match next(self.seat, standing) {
             Some(chosen) if chosen == self.seat => {}
             Some(chosen) => hand_over(held, self.seat, chosen),
-            None => nobody(held, self.seat),
+            None => {
+                nobody(held, self.seat);
+                park(self.seat, None);
+            }
         }
     }
 
@@ -300,14 +304,7 @@ impl Visit {
     pub fn leave(self) {
         let Some(held) = lock() else { return };
         self.seat.set_state(SeatState::Outside);
-        match next(self.seat, Standing::Stuck) {
-            Some(chosen) => {
-                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-                drop(held);
-                wake_up(chosen, GO);
-            }
-            None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
-        }
+        give(held, self.seat, Standing::Stuck);
     }
 
     /// Queues for the baton after such a call.
@@ -338,8 +335,10 @@ fn next(current: Seat, standing: Standing) -> Option<Seat> {
     io::look();
     let table = &mut Table;
     if !seats().any(|seat| seat.state() == SeatState::Ready) {
-        // While something may still come from outside, time is not ours to turn forward.
-        if seats().any(waits_for_the_world) || !time::advance() {
+        // While something may still come from outside, time is not ours to turn forward. Signals from other
+        // processes are no reason to wait: nobody knows whether one will ever come.
+        let waits = |seat| waits_for_the_world(seat) && !signal::is_awaited_by(seat);
+        if seats().any(waits) || !time::advance() {
             return None;
         }
     }
@@ -431,7 +430,8 @@ fn hand_over(held: Held<'_>, me: Seat, chosen: Seat) {
     park(me, Some(chosen));
 }
 
-/// Parks until the baton comes. Whoever has just handed it to somebody watches whether that thread moves.
+/// Parks until the baton comes. Whoever has just handed it to somebody watches whether that thread moves; whoever
+/// waits for input or for a time looks now and then whether nobody runs.
 fn park(me: Seat, watched: Option<Seat>) {
     let word = me.word(seat::GO);
     let mut watch = watched.map(Watch::new);
@@ -447,19 +447,41 @@ fn park(me: Seat, watched: Option<Seat>) {
         if !is_on() {
             return;
         }
-        let timed_out = sys::futex_wait(me.address(seat::GO), WAIT, watch.as_ref().map(|_| WATCH_NS));
-        if timed_out
-            && let Some(watching) = &mut watch
+        let looks = me.state() == SeatState::Io || me.get64(seat::DEADLINE) != u64::MAX;
+        let pause = if watch.is_some() { Some(WATCH_NS) } else { looks.then_some(io::IDLE_NS) };
+        if !sys::futex_wait(me.address(seat::GO), WAIT, pause) {
+            continue;
+        }
+        if let Some(watching) = &mut watch
             && !watching.look()
         {
             watch = None;
         }
+        if get32(at::RUNNING) == NOBODY {
+            look_around();
+        }
+    }
+}
+
+/// Nobody runs: perhaps input has come, or a time has passed.
+#[cold]
+fn look_around() {
+    let Some(held) = lock() else { return };
+    if get32(at::RUNNING) != NOBODY {
+        return;
+    }
+    io::changed();
+    io::look();
+    time::advance_if_passed(sys::clock_ns(1).saturating_sub(IDLE_SINCE.load(Ordering::Relaxed)));
+    if seats().any(|seat| seat.state() == SeatState::Ready) {
+        // In the name of whoever put the baton down, whichever thread it is that looks.
+        give(held, Seat(PUT_DOWN_BY.load(Ordering::Relaxed)), Standing::Stuck);
     }
 }
 
 const WATCH_NS: u64 = 10_000_000;
 /// Looks in a row that find the holder asleep before it counts as blocked.
-const ASLEEP: u32 = 3;
+const ASLEEP: u32 = 8;
 /// Looks in a row that find it running without a point before it counts as spinning on something unseen.
 const ASTRAY: u32 = 500;
 
@@ -504,14 +526,7 @@ impl Watch {
         }
         control::add64(at::HIDDEN_BLOCKS, 1);
         self.holder.set_state(SeatState::Outside);
-        match next(self.holder, Standing::Stuck) {
-            Some(chosen) => {
-                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-                drop(held);
-                wake_up(chosen, GO);
-            }
-            None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
-        }
+        give(held, self.holder, Standing::Stuck);
         *self = Watch::new(Seat(get32(at::RUNNING)));
         true
     }
@@ -521,48 +536,32 @@ fn waits_for_the_world(seat: Seat) -> bool {
     matches!(seat.state(), SeatState::Outside | SeatState::Io)
 }
 
-/// Nobody can run. Somebody outside may come back, or input may arrive, or time-outs pass in real time; else this
-/// is the end.
-fn nobody(held: Held<'_>, me: Seat) {
-    if !seats().any(waits_for_the_world) {
+/// Nobody can run: somebody outside may come back, or input may arrive, or a time may pass; else this is the end.
+fn nobody(held: Held<'_>, by: Seat) {
+    let world = seats().any(waits_for_the_world);
+    if !world && seats().any(|seat| seat.state() == SeatState::Blocked) {
         end_run(RunState::Deadlock);
     }
+    IDLE_SINCE.store(sys::clock_ns(1), Ordering::Relaxed);
+    PUT_DOWN_BY.store(by.0, Ordering::Relaxed);
     word32(at::RUNNING).store(NOBODY, Ordering::Relaxed);
     drop(held);
-    let begun = sys::clock_ns(1);
-    let word = me.word(seat::GO);
-    loop {
-        match word.load(Ordering::Acquire) {
-            WAIT => {}
-            FREE => return,
-            _ => {
-                word.store(WAIT, Ordering::Relaxed);
-                return;
-            }
+}
+
+/// When the baton was last put down, by the real clock.
+static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
+/// And by whom.
+static PUT_DOWN_BY: AtomicU32 = AtomicU32::new(0);
+
+/// Gives the baton away for good, or until the thread queues for it again.
+fn give(held: Held<'_>, me: Seat, standing: Standing) {
+    match next(me, standing) {
+        Some(chosen) => {
+            word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
+            drop(held);
+            wake_up(chosen, GO);
         }
-        if !is_on() {
-            return;
-        }
-        sys::futex_wait(me.address(seat::GO), WAIT, Some(io::IDLE_NS));
-        let Some(held) = lock() else { return };
-        if get32(at::RUNNING) != NOBODY {
-            continue;
-        }
-        io::changed();
-        io::look();
-        time::advance_if_passed(sys::clock_ns(1) - begun);
-        match next(me, Standing::Stuck) {
-            Some(chosen) => {
-                word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-                drop(held);
-                if chosen == me {
-                    return;
-                }
-                wake_up(chosen, GO);
-            }
-            None if !seats().any(waits_for_the_world) => end_run(RunState::Deadlock),
-            None => {}
-        }
+        None => nobody(held, me),
     }
 }
 
@@ -691,20 +690,7 @@ pub fn exit() {
     if let Some(state) = thread_state::current() {
         state.seat = 0;
     }
-    match next(seat, Standing::Stuck) {
-        Some(chosen) => {
-            word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-            drop(held);
-            wake_up(chosen, GO);
-        }
-        None if seats().any(waits_for_the_world) => {
-            // Somebody must look after those who wait for input: this thread, until it is not needed.
-            seat.set_state(SeatState::Ended);
-            nobody(held, seat);
-        }
-        None if seats().any(|seat| seat.state() == SeatState::Blocked) => end_run(RunState::Deadlock),
-        None => word32(at::RUNNING).store(NOBODY, Ordering::Relaxed),
-    }
+    give(held, seat, Standing::Stuck);
 }
 
 /// A signal handler of the guest begins while its thread is parked: it waits for the baton, as an operation of
@@ -753,9 +739,5 @@ pub fn handler_ends(before: [u64; 4]) {
     seat.set(seat::SITE, before[1] as u32);
     seat.set64(seat::OBJECT, before[2]);
     seat.set64(seat::DEADLINE, before[3]);
-    if let Some(chosen) = next(seat, Standing::Yielding) {
-        word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-        drop(held);
-        wake_up(chosen, GO);
-    }
+    give(held, seat, Standing::Yielding);
 }

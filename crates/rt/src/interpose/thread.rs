@@ -278,6 +278,11 @@ wrappers! {
     };
 }
 
+/// The thread that a handle names; `u32::MAX` where it is not one that we saw made.
+pub fn index_of(handle: Reg) -> u32 {
+    recall(handle as u64, false)
+}
+
 /// A thread was asked to end.
 pub fn cancelled(handle: Reg) {
     let index = recall(handle as u64, false);
