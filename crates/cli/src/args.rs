@@ -168,7 +168,7 @@ pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 
@@ -228,7 +228,7 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 
@@ -426,6 +426,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let parsed = |words: &[&str]| match Cli::try_parse_from(words).expect("parses").command {
+            Command::Record(args) => (args.runs as usize, args.guest),
+            Command::Explore(args) => (args.jobs, args.guest),
+            other => panic!("{other:?}"),
+        };
+        let guest = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(parsed(&["selvedge", "record", "-n5", "./p", "-n", "7"]), (5, guest(&["./p", "-n", "7"])));
+        assert_eq!(parsed(&["selvedge", "record", "--", "./p", "--", "x"]), (1, guest(&["./p", "--", "x"])));
+        assert_eq!(parsed(&["selvedge", "explore", "-j3", "--", "./p", "-j9"]), (3, guest(&["./p", "-j9"])));
+        assert_eq!(parsed(&["selvedge", "explore", "-j", "2", "p", "--seed"]), (2, guest(&["p", "--seed"])));
     }
 
     #[test]
