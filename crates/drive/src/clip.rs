@@ -14,7 +14,7 @@ use selvedge_findings::Outcome;
 use selvedge_sched::moment::NO_SITE;
 use selvedge_sched::schedule::flags;
 use selvedge_sched::text::Schedule;
-use selvedge_sched::{OpKind, Step, Switch, When};
+use selvedge_sched::{OpKind, Spec, Step, Switch, When};
 use serde::{Deserialize, Serialize};
 
 use crate::control::World;
@@ -46,8 +46,10 @@ pub struct Clip {
     pub most_steps: u64,
     /// A command that says whether a run passed.
     pub oracle: Option<String>,
-    /// The schedule, with what each switch met.
+    /// The schedule, with what each switch met; empty where it is too long to be written down.
     pub script: Vec<Step>,
+    /// The strategy that makes the schedule again, where it is too long to be written down.
+    pub by_strategy: Option<Spec>,
     /// How the run ended.
     pub outcome: Outcome,
     /// What went wrong.
@@ -146,6 +148,9 @@ struct Form {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     oracle: Option<String>,
     schedule: String,
+    /// The packed strategy in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by_strategy: Option<String>,
     /// Site and kind of operation that each switch met.
     met: Vec<(u32, u8)>,
     outcome: Outcome,
@@ -224,6 +229,7 @@ impl Clip {
             most_steps: self.most_steps,
             oracle: self.oracle.clone(),
             schedule: self.schedule().to_string(),
+            by_strategy: self.by_strategy.map(|spec| hex(&spec.to_bytes())),
             met: self.script.iter().map(|step| (step.site.0, step.kind as u8)).collect(),
             outcome: self.outcome,
             wrong: self.wrong.clone(),
@@ -278,6 +284,11 @@ impl Clip {
             kind: OpKind::from_u8(*kind),
             ..bare(switch)
         });
+        let unpack = |text: &str| Spec::from_bytes(&unhex(text)?.try_into().ok()?);
+        let by_strategy = match &form.by_strategy {
+            Some(text) => Some(unpack(text).ok_or_else(|| field("by_strategy", "no strategy of this version"))?),
+            None => None,
+        };
         let mut images = Vec::new();
         for image in &form.images {
             let mut sites = Vec::new();
@@ -309,6 +320,7 @@ impl Clip {
                 stdin: bytes("stdin", &form.stdin)?,
             },
             script: script.collect(),
+            by_strategy,
             images,
             world: form.world,
             most_steps: form.most_steps,
@@ -396,6 +408,7 @@ mod tests {
             most_steps: 99,
             oracle: Some("true".into()),
             script: vec![step(0, 2, 1, 7, OpKind::Read), step(1, 4, 0, u32::MAX, OpKind::Lock)],
+            by_strategy: Some(Spec { seed: 9, ..Spec::default() }),
             outcome: Outcome::of_code(3),
             wrong: Some(Wrong {
                 signature: Signature { harm: Harm::WrongExit, detail: "exit code #".into() },
@@ -429,6 +442,7 @@ mod tests {
             (&good.replace("\"3:1 9:0\"", "\"9:1 3:0\""), "sites must ascend"),
             (&good.replace("\"3:1 9:0\"", "\"9\""), "ordinal:id"),
             (&good.replace("hex:009f92", "hex:0"), "stdin: not hexadecimal"),
+            (&good.replace("\"0900", "\"09"), "by_strategy: no strategy"),
             (&good.replace("ffffffffffffffff", "y"), "digest"),
             (&good.replacen("[\n      7,\n      2\n    ],", "", 1), "an entry for each switch"),
         ];

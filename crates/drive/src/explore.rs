@@ -94,6 +94,8 @@ pub struct Failure {
     pub count: u64,
     /// That schedule.
     pub script: Vec<Step>,
+    /// The strategy that made it.
+    pub spec: Spec,
     /// That run.
     pub run: ControlledRun,
 }
@@ -117,7 +119,7 @@ pub struct Explored {
     pub longest: u64,
     /// Times that a thread was seen to block where the model does not look.
     pub hidden_blocks: u64,
-    /// Runs whose log had no room for all switches: they cannot be replayed.
+    /// Runs whose log had no room for all switches: their clips name the strategy instead.
     pub cut: u64,
     /// Why a bounded search could not go on: the program was not deterministic.
     pub nondeterministic: Option<String>,
@@ -155,14 +157,22 @@ impl Explored {
                     known.first = done.number;
                     known.script = script();
                     known.run = done.run;
+                    known.spec = done.spec;
                     known.wrong = wrong;
                 }
             }
             None => {
                 let script = script();
                 let signature = wrong.signature.clone();
-                let failure =
-                    Failure { wrong, outcome: done.outcome, first: done.number, count: 1, script, run: done.run };
+                let failure = Failure {
+                    wrong,
+                    outcome: done.outcome,
+                    first: done.number,
+                    count: 1,
+                    script,
+                    spec: done.spec,
+                    run: done.run,
+                };
                 self.failures.insert(signature, failure);
             }
         }
@@ -185,7 +195,8 @@ impl Failure {
             world: options.world,
             most_steps: options.most_steps,
             oracle: options.oracle.clone(),
-            script: self.script.clone(),
+            script: if self.run.answer.lost > 0 { Vec::new() } else { self.script.clone() },
+            by_strategy: (self.run.answer.lost > 0).then_some(self.spec),
             outcome: self.outcome,
             wrong: Some(self.wrong.clone()),
             steps: self.run.answer.steps,
@@ -206,6 +217,7 @@ struct Done {
     outcome: Outcome,
     wrong: Option<Wrong>,
     run: ControlledRun,
+    spec: Spec,
     /// How a second run of the schedule differed.
     difference: Option<String>,
 }
@@ -311,7 +323,7 @@ fn one(
         let differs = first_difference(&run.answer.log, &again.answer.log);
         difference = differs.map(|difference| format!("two runs of schedule {number} differ at {difference}"));
     }
-    Ok(Done { number, outcome, wrong, run, difference })
+    Ok(Done { number, outcome, wrong, run, spec: request.spec, difference })
 }
 
 fn is_over(options: &ExploreOptions, explored: &Explored, begin: Instant, stop: &Stop) -> bool {
@@ -410,7 +422,14 @@ fn search(
         if let Err(why) = search.learn(&run.answer.log) {
             explored.nondeterministic = Some(why.to_string());
         }
-        explored.add(Done { number: explored.schedules() + 1, outcome, wrong, run, difference: None });
+        explored.add(Done {
+            number: explored.schedules() + 1,
+            outcome,
+            wrong,
+            run,
+            spec: request.spec,
+            difference: None,
+        });
         explored.elapsed = begin.elapsed();
         each(&explored);
         if explored.nondeterministic.is_some() {

@@ -74,7 +74,11 @@ impl Replayed {
 /// What is asked of a run that replays this script.
 pub fn request(clip: &Clip, script: &[Step], log: Log) -> ControlRequest {
     ControlRequest {
-        spec: Spec { kind: StrategyKind::Replay, matching: Matching::ByThread, ..Spec::default() },
+        spec: clip.by_strategy.unwrap_or(Spec {
+            kind: StrategyKind::Replay,
+            matching: Matching::ByThread,
+            ..Spec::default()
+        }),
         script: script.to_vec(),
         log,
         most_steps: clip.most_steps,

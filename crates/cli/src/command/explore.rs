@@ -139,7 +139,7 @@ fn summary(explored: &Explored, options: &ExploreOptions) -> Vec<String> {
         ));
     }
     if explored.cut > 0 {
-        lines.push(format!("{} runs had more switches than a clip can hold", explored.cut));
+        lines.push(format!("{} runs had more switches than a clip can list; theirs name the strategy", explored.cut));
     }
     if explored.gave_up > 0 {
         lines.push(format!("in {} runs control was lost; they went on free", explored.gave_up));

@@ -20,6 +20,10 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         note("the clip's run did not fail: there is nothing to keep while making it smaller");
         return Ok(ExitCode::Usage.code());
     }
+    if clip.by_strategy.is_some() {
+        note("the schedule is too long to be written down, so it cannot be made smaller: explore with pct or bounded");
+        return Ok(ExitCode::Usage.code());
+    }
     let usage = |error: selvedge_drive::replay::ReplayError| Failure::new(ExitCode::Usage.code(), &error);
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let mut bench = bench(&clip, &Interventions::default(), &dir.path().join("server"), TIMEOUT).map_err(usage)?;
