@@ -206,7 +206,7 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(crate) timeout: Duration,
     /// End a run after so many steps and call it a hang
-    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    #[arg(long, default_value_t = selvedge_drive::explore::DEFAULT_MOST_STEPS, value_name = "N")]
     pub(crate) max_steps: u64,
     /// How many survey runs to make
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -66,6 +66,29 @@ pub struct ExploreOptions {
     pub check_determinism: bool,
 }
 
+impl Default for ExploreOptions {
+    fn default() -> ExploreOptions {
+        ExploreOptions {
+            strategy: Strategy::Sampled(StrategyKind::Random),
+            depth: 3,
+            seed: 1,
+            schedules: 1000,
+            budget: None,
+            stop_on_first: false,
+            oracle: None,
+            timeout: Duration::from_secs(10),
+            most_steps: DEFAULT_MOST_STEPS,
+            world: World::default(),
+            jobs: 1,
+            interventions: Interventions::default(),
+            check_determinism: false,
+        }
+    }
+}
+
+/// Steps past which a run counts as endless, unless asked otherwise.
+pub const DEFAULT_MOST_STEPS: u64 = 5_000_000;
+
 /// Why exploring ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
