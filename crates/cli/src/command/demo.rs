@@ -136,11 +136,12 @@ fn on_demand(store: &Store, guest: &Guest, out: &mut impl Write) -> Result<(), F
     }
     writeln!(out, "fail. The first of them, made small by `selvedge minimize`, is the schedule")?;
     writeln!(out, "\n    {}\n", small.clip.schedule())?;
-    writeln!(
-        out,
-        "(`1@4-2`: thread 1, about to make its 4th step, hands over to thread 2). Replayed {REPLAYS} times, it"
-    )?;
-    writeln!(out, "fails {same} times.")?;
+    if small.clip.script.is_empty() {
+        writeln!(out, "which has no switch at all: it fails when each thread simply runs until it waits or sleeps.")?;
+    } else {
+        writeln!(out, "(`1@4-2`: thread 1, about to make its 4th step, hands over to thread 2).")?;
+    }
+    writeln!(out, "Replayed {REPLAYS} times, it fails {same} times.")?;
     Ok(())
 }
 
