@@ -11,6 +11,9 @@
 //! | `//@ timeout: 20` | seconds that a native run may take | `20` |
 //! | `//@ env: K=V` | an environment variable, spaces allowed | none |
 //! | `//@ companion: lib.c shared` | a shared library to build; its path becomes an argument | none |
+//! | `//@ deadlock: some` | under control, `every` schedule or `some` deadlock | none does |
+//! | `//@ hidden` | under control, threads block where the model does not look | none does |
+//! | `//@ plain: lib.c` | an object or library that is built without instrumentation | none |
 //! | `//@ rust` | a Rust program | by file name |
 
 use std::time::Duration;
@@ -91,8 +94,25 @@ pub struct Directives {
     pub env: Vec<(String, String)>,
     /// Sources, beside the program's, of shared libraries to build.
     pub companions: Vec<String>,
+    /// Which schedules deadlock.
+    pub deadlock: Deadlock,
+    /// Whether threads block where the model does not look; such runs need not be the same twice.
+    pub hidden: bool,
+    /// Sources, beside the program's, that are compiled natively and linked in.
+    pub plain: Vec<String>,
     /// Whether the file says that it is a Rust program.
     pub rust: bool,
+}
+
+/// Which schedules of a program end in a deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadlock {
+    /// None.
+    None,
+    /// At least one, and not all.
+    Some,
+    /// All.
+    Every,
 }
 
 impl Default for Directives {
@@ -104,6 +124,9 @@ impl Default for Directives {
             timeout: Duration::from_secs(20),
             env: Vec::new(),
             companions: Vec::new(),
+            deadlock: Deadlock::None,
+            hidden: false,
+            plain: Vec::new(),
             rust: false,
         }
     }
@@ -180,6 +203,13 @@ impl Directives {
                 Some((file, "shared")) => self.companions.push(file.to_owned()),
                 _ => return Err("not of the form `FILE shared`"),
             },
+            "deadlock" => match value {
+                "some" => self.deadlock = Deadlock::Some,
+                "every" => self.deadlock = Deadlock::Every,
+                _ => return Err("`some` or `every`"),
+            },
+            "hidden" => self.hidden = true,
+            "plain" => self.plain.push(value.to_owned()),
             "rust" => self.rust = true,
             _ => return Err("unknown directive"),
         }

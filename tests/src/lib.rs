@@ -15,6 +15,7 @@
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
 mod compare;
+mod controlled;
 mod directives;
 mod gaps;
 mod lab;
@@ -28,7 +29,8 @@ mod toolchain;
 mod trace_json;
 
 pub use compare::{Mismatch, compare};
-pub use directives::{DirectiveError, Directives, Ending, Need, guilty_lines};
+pub use controlled::{Controlled, ControlledError, Effort, Seen, check_controlled, check_deadlock, strategies};
+pub use directives::{Deadlock, DirectiveError, Directives, Ending, Need, guilty_lines};
 pub use gaps::{Gap, Gaps, GapsError};
 pub use lab::Lab;
 pub use mode::Mode;
@@ -36,6 +38,6 @@ pub use program::{Folder, Program, ProgramError, programs_dir};
 pub use run::{Outcome, Run, RunError};
 pub use rust::instrumented_rustc;
 pub use selvedge_bin::{FindError, find_selvedge};
-pub use suite::{JOBS, Report, Verdict, check_against_native, check_directive, run_all};
+pub use suite::{JOBS, Report, Verdict, check_against_native, check_directive, check_under_control, run_all};
 pub use toolchain::{BuildError, Built, Toolchain, find_clang};
 pub use trace_json::{Blocked, Event, Header, Thread, Trace};

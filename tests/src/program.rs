@@ -16,11 +16,15 @@ pub enum Folder {
     Clean,
     /// Programs with a data race at the lines marked `//~ race`.
     Race,
+    /// Programs that check what synchronisation promises, for runs under control.
+    Controlled,
+    /// Programs that end in a deadlock under control, in every schedule or in some.
+    Deadlock,
 }
 
 impl Folder {
     /// All folders.
-    pub const ALL: [Folder; 3] = [Folder::Hostile, Folder::Clean, Folder::Race];
+    pub const ALL: [Folder; 5] = [Folder::Hostile, Folder::Clean, Folder::Race, Folder::Controlled, Folder::Deadlock];
 
     /// The folder's name on disk.
     pub fn name(self) -> &'static str {
@@ -28,6 +32,8 @@ impl Folder {
             Folder::Hostile => "hostile",
             Folder::Clean => "clean",
             Folder::Race => "race",
+            Folder::Controlled => "controlled",
+            Folder::Deadlock => "deadlock",
         }
     }
 }

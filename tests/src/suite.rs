@@ -9,7 +9,8 @@ use std::thread;
 use tempfile::TempDir;
 
 use crate::compare::compare;
-use crate::directives::Ending;
+use crate::controlled::{Controlled, Effort, check_controlled, check_deadlock};
+use crate::directives::{Deadlock, Ending};
 use crate::gaps::Gaps;
 use crate::mode::Mode;
 use crate::program::Program;
@@ -130,6 +131,40 @@ pub fn check_against_native(native: &Toolchain, selvedge: &Path, mode: Mode, pro
             Ok(()) => Verdict::Pass,
             Err(mismatch) => scratch.fail(mismatch.to_string(), &seen),
         },
+    }
+}
+
+/// Whether a program behaves under every controlled schedule as it does natively, or deadlocks as its directive says.
+pub fn check_under_control(native: &Toolchain, selvedge: &Path, program: &Program, effort: Effort) -> Verdict {
+    let scratch = match Scratch::new() {
+        Ok(scratch) => scratch,
+        Err(verdict) => return verdict,
+    };
+    let deadlocks = program.directives.deadlock != Deadlock::None;
+    let expected = match native_outcome(native, program, scratch.path()) {
+        Ok(outcome) if deadlocks => outcome,
+        Ok(outcome) => match broken_promise(program, &outcome) {
+            Some(problem) => return scratch.fail(problem, &outcome),
+            None => outcome,
+        },
+        Err(verdict) => return verdict,
+    };
+    let built = match native.wrapped_by(selvedge).build(program, &scratch.path().join("wrapped")) {
+        Ok(built) => built,
+        Err(error) => return Verdict::Fail(format!("does not build with the wrapper: {error}")),
+    };
+    let directives = &program.directives;
+    let started = Controlled::start(selvedge, &built, &directives.env, scratch.path(), directives.timeout);
+    let judged = started.map_err(|error| error.to_string()).and_then(|mut controlled| match deadlocks {
+        true => check_deadlock(&mut controlled, program, effort),
+        false => check_controlled(&mut controlled, program, &expected, effort),
+    });
+    match judged {
+        Ok(()) => Verdict::Pass,
+        Err(problem) => {
+            let kept = scratch.0.keep();
+            Verdict::Fail(format!("{problem}\nfiles: {}", kept.display()))
+        }
     }
 }
 

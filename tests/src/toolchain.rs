@@ -1,7 +1,7 @@
 //! Compilers: the native ones, and whatever wraps them.
 //!
-//! A toolchain is a value: the words that stand for `cc`, `c++` and `cargo`, and the environment
-//! to call them in. Both sides of a comparison get the same flags from here.
+//! A toolchain is a value: the words that stand for `cc` and `c++`, whose wrapper builds Rust programs, and the
+//! environment to call them in. Both sides of a comparison get the same flags from here.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::directives::Need;
 use crate::program::Program;
+use crate::rust::instrumented_rustc;
 
 /// Flags for every C and C++ program, on both sides. Allocations are no builtins: a compiler would
 /// else drop those whose block nobody reads, which are there to be made.
@@ -22,7 +23,7 @@ const FLAGS: [&str; 4] = ["-O1", "-g", "-pthread", "-fno-builtin-malloc"];
 pub struct Toolchain {
     cc: Vec<OsString>,
     cxx: Vec<OsString>,
-    cargo: Vec<OsString>,
+    wrapper: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
 }
 
@@ -78,7 +79,7 @@ impl Toolchain {
 
     /// A C compiler and its C++ twin, called natively.
     pub fn of(cc: impl Into<OsString>, cxx: impl Into<OsString>) -> Toolchain {
-        Toolchain { cc: vec![cc.into()], cxx: vec![cxx.into()], cargo: vec!["cargo".into()], env: Vec::new() }
+        Toolchain { cc: vec![cc.into()], cxx: vec![cxx.into()], wrapper: None, env: Vec::new() }
     }
 
     /// The same compilers with extra flags in front, as `-fsanitize=thread`.
@@ -88,15 +89,14 @@ impl Toolchain {
         self
     }
 
-    /// These compilers behind the wrapper: `selvedge cc`, `selvedge c++` and `cargo selvedge`.
+    /// These compilers behind the wrapper: `selvedge cc`, `selvedge c++`, and `rustc` with the wrapper as its linker.
     pub fn wrapped_by(&self, selvedge: &Path) -> Toolchain {
         let wrapper = |language: &str| vec![selvedge.into(), language.into()];
-        let cargo = selvedge.with_file_name("cargo-selvedge");
         let first = |words: &[OsString]| words.first().cloned().unwrap_or_default();
         Toolchain {
             cc: wrapper("cc"),
             cxx: wrapper("c++"),
-            cargo: vec![cargo.into(), "selvedge".into()],
+            wrapper: Some(selvedge.to_owned()),
             env: vec![("SELVEDGE_CC".into(), first(&self.cc)), ("SELVEDGE_CXX".into(), first(&self.cxx))],
         }
     }
@@ -117,8 +117,14 @@ impl Toolchain {
             self.compile(&source, &library, &["-fPIC", "-shared"], &[])?;
             companions.push(library);
         }
+        let mut flags = program.directives.flags.clone();
+        for file in &program.directives.plain {
+            let library = dir.join(file).with_extension("plain.so");
+            Toolchain::native().compile(&program.companion(file), &library, &["-fPIC", "-shared"], &[])?;
+            flags.push(library.to_string_lossy().into_owned());
+        }
         let executable = dir.join(program.stem());
-        self.compile(&program.source, &executable, &[], &program.directives.flags)?;
+        self.compile(&program.source, &executable, &[], &flags)?;
         Ok(Built { executable, companions })
     }
 
@@ -140,8 +146,16 @@ impl Toolchain {
         finish(command).map(drop)
     }
 
-    /// A Cargo package around the one file; Cargo says where the executable is.
+    /// By `rustc` with the wrapper as its linker; natively by Cargo, with a package around the one file.
     fn build_rust(&self, program: &Program, dir: &Path) -> Result<Built, BuildError> {
+        if let Some(wrapper) = &self.wrapper {
+            let executable = dir.join(program.stem());
+            let words = instrumented_rustc(wrapper, dir).map_err(io(dir))?;
+            let mut command = self.command(&words);
+            command.args(["--edition=2024", "-g", "-O"]).arg(&program.source).arg("-o").arg(&executable);
+            finish(command)?;
+            return Ok(Built { executable, companions: Vec::new() });
+        }
         let name = program.stem().replace('_', "-");
         let source = dir.join("src");
         fs::create_dir_all(&source).map_err(io(&source))?;
@@ -153,7 +167,7 @@ impl Toolchain {
              [profile.release]\ndebug = true\n\n[workspace]\n"
         );
         fs::write(&manifest, text).map_err(io(&manifest))?;
-        let mut command = self.command(&self.cargo);
+        let mut command = self.command(&["cargo".into()]);
         command.args(["build", "--release", "--offline", "--quiet"]).arg("--message-format=json").current_dir(dir);
         // The package is nobody's member: what the test's own build set must not reach it.
         for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
@@ -230,7 +244,7 @@ mod tests {
         let wrapped = Toolchain::of("clang", "clang++").wrapped_by(Path::new("/bin/selvedge"));
         assert_eq!(wrapped.cc, ["/bin/selvedge", "cc"]);
         assert_eq!(wrapped.cxx, ["/bin/selvedge", "c++"]);
-        assert_eq!(wrapped.cargo, ["/bin/cargo-selvedge", "selvedge"]);
+        assert_eq!(wrapped.wrapper, Some("/bin/selvedge".into()));
         let cc = ("SELVEDGE_CC".into(), "clang".into());
         let cxx = ("SELVEDGE_CXX".into(), "clang++".into());
         assert_eq!(wrapped.env, [cc, cxx]);

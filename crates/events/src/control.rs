@@ -199,7 +199,7 @@ impl SeatState {
 /// Offsets in a seat.
 pub mod seat {
     #![expect(missing_docs, reason = "the names are the layout's")]
-    /// Futex: 0 wait, 1 go, 2 go and stay free.
+    /// Futex: 0 while the thread waits for the baton, 1 when it should look whether it has it.
     pub const GO: usize = 0;
     pub const STATE: usize = 4;
     /// `OpKind` of the pending operation.
@@ -243,8 +243,16 @@ pub mod seat {
     /// Locks that it holds: address and caller.
     pub const LOCKS: usize = 152;
     pub const LOCKS_MOST: usize = 22;
+    /// Index of the thread; more threads than seats may follow each other in one.
+    pub const THREAD: usize = 504;
+    /// [`TRIES`], [`MORE_LOCKS`].
+    pub const FLAGS: usize = 508;
+    /// It waits by trying: whoever thinks that nobody can run has it try once more.
+    pub const TRIES: u32 = 1;
+    /// It holds, or held, more locks than the seat has room for.
+    pub const MORE_LOCKS: u32 = 2;
     /// An operation that is no site's.
     pub const NO_SITE: u32 = u32::MAX;
 }
 
-const _: () = assert!(seat::LOCKS + 16 * seat::LOCKS_MOST <= SEAT);
+const _: () = assert!(seat::LOCKS + 16 * seat::LOCKS_MOST <= seat::THREAD);

@@ -78,7 +78,11 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     }
     patch_new(plan.as_ref());
-    if controlled && let Some((commands, answers)) = plan.as_ref().and_then(Plan::server) {
+    // A run that called `exec` is a run, not a server.
+    if controlled
+        && !gate::is_run()
+        && let Some((commands, answers)) = plan.as_ref().and_then(Plan::server)
+    {
         server::serve(commands, answers);
     }
     if plan.is_some()
@@ -88,6 +92,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
         if let Some(state) = thread_state::current() {
             if controlled {
                 thread::arm_exit(1);
+                thread::remember_main(state.index);
                 gate::begin(state);
             }
             stream::thread_start(state);

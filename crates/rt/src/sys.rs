@@ -30,6 +30,10 @@ mod nr {
     pub(super) const NANOSLEEP: usize = 35;
     pub(super) const GETPID: usize = 39;
     pub(super) const FCNTL: usize = 72;
+    pub(super) const GETITIMER: usize = 36;
+    pub(super) const GETSOCKOPT: usize = 55;
+    pub(super) const WAITID: usize = 247;
+    pub(super) const RT_TGSIGQUEUEINFO: usize = 297;
     pub(super) const WAIT4: usize = 61;
     pub(super) const SETPGID: usize = 109;
     pub(super) const GETPPID: usize = 110;
@@ -293,6 +297,75 @@ pub fn is_asleep(tid: u32) -> bool {
     let stat = stat.get(..read).unwrap_or(&[]);
     let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
     matches!(state, Some(b'S' | b'D'))
+}
+
+/// Whether a descriptor is not to block; one that is none is not.
+pub fn is_nonblocking(fd: i32) -> bool {
+    const F_GETFL: usize = 3;
+    const O_NONBLOCK: isize = 0o4000;
+    // SAFETY: touches no memory.
+    let flags = unsafe { raw(nr::FCNTL, [fd as usize, F_GETFL, 0, 0, 0, 0]) };
+    flags < 0 || flags & O_NONBLOCK != 0
+}
+
+/// Whether a descriptor is a pipe or a socket.
+pub fn is_stream(fd: i32) -> bool {
+    const FORMAT: u32 = 0o170_000;
+    const FIFO: u32 = 0o010_000;
+    const SOCKET: u32 = 0o140_000;
+    let mut stat = [0_u32; 36];
+    // SAFETY: a `struct stat` of ours, with its 144 bytes.
+    let result = unsafe { raw(nr::FSTAT, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    result == 0 && matches!(stat[6] & FORMAT, FIFO | SOCKET)
+}
+
+/// How long a socket's calls wait: the option's number is of `SOL_SOCKET`. `None`: for ever, or no socket.
+pub fn socket_patience(fd: i32, option: usize) -> Option<u64> {
+    const SOL_SOCKET: usize = 1;
+    let (mut time, mut len) = ([0_u64; 2], 16_u32);
+    let (at, len_at) = (time.as_mut_ptr() as usize, &raw mut len as usize);
+    // SAFETY: both are ours and as long as the kernel is told.
+    let result = unsafe { raw(nr::GETSOCKOPT, [fd as usize, SOL_SOCKET, option, at, len_at, 0]) };
+    (result == 0 && time != [0; 2]).then(|| time[0].saturating_mul(1_000_000_000).saturating_add(time[1] * 1000))
+}
+
+/// Whether something other than this process's threads may send it signals soon: timers, and children that end.
+pub fn signals_may_come(handled: impl Fn(usize) -> bool) -> bool {
+    const SIGNALS: [usize; 3] = [14, 26, 27];
+    let armed = |(which, signal): (usize, usize)| {
+        let mut timer = [0_u64; 4];
+        // SAFETY: a `struct itimerval` of ours.
+        let result = unsafe { raw(nr::GETITIMER, [which, timer.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+        result == 0 && handled(signal) && timer[2..] != [0; 2]
+    };
+    SIGNALS.into_iter().enumerate().any(armed)
+        || has_content(b"/proc/self/timers\0")
+        || has_children() && (1..65).any(handled)
+}
+
+fn has_content(path: &[u8]) -> bool {
+    let Ok(fd) = open(path, flags::O_RDONLY | flags::O_CLOEXEC, 0) else { return false };
+    let some = pread(fd, &mut [0], 0) == Ok(1);
+    close(fd);
+    some
+}
+
+/// Whether there are children, dead or alive.
+pub fn has_children() -> bool {
+    const P_ALL: usize = 0;
+    // EXITED, NOHANG, NOWAIT
+    const OPTIONS: usize = 4 | 1 | 0x0100_0000;
+    let mut info = [0_u64; 16];
+    // SAFETY: a `siginfo_t` of ours.
+    unsafe { raw(nr::WAITID, [P_ALL, 0, info.as_mut_ptr() as usize, OPTIONS, 0, 0]) == 0 }
+}
+
+/// Sends the calling thread a signal again, with what the kernel said about it.
+pub fn send_again(info: &[u64; 16]) {
+    let signal = info[0] as u32 as usize;
+    let (pid, tid) = (getpid() as usize, gettid() as usize);
+    // SAFETY: a `siginfo_t` that the kernel filled.
+    let _ = unsafe { raw(nr::RT_TGSIGQUEUEINFO, [pid, tid, signal, info.as_ptr() as usize, 0, 0]) };
 }
 
 /// Whether a debugger is attached.

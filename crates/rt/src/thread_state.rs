@@ -16,6 +16,9 @@ use crate::sink;
 /// Frames that a context stack holds; deeper ones are counted and cut.
 pub const MAX_FRAMES: usize = 1024;
 
+/// Signals that can be put off at a time.
+pub const DEFERRED: usize = 4;
+
 /// A function that was entered.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -82,8 +85,15 @@ pub struct ThreadState {
     pub internal: u32,
     /// Its seat in the gate + 1; 0 where it has none.
     pub seat: u32,
-    /// Set while the thread is in the gate: hooks of a handler that interrupts it there are not points.
+    /// Set while the thread is in the gate, or in a call of ours whose inside is nobody's business: its hooks are no
+    /// points.
     pub in_gate: u32,
+    /// Above 0 while the thread changes what all share in the gate: handlers are put off.
+    pub critical: AtomicU32,
+    /// Signals that were put off.
+    pub deferred: u32,
+    /// What the kernel said about them.
+    pub deferred_info: [[u64; 16]; DEFERRED],
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.

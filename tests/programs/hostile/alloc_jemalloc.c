@@ -1,5 +1,6 @@
 //@ needs: jemalloc
 //@ flags: -ljemalloc
+//@ hidden
 // jemalloc linked as the program's allocator: threads allocate, resize and free each
 // other's blocks.
 #include "check.h"

@@ -1,3 +1,4 @@
+//@ hidden
 // Deferred cancellation at cond_wait, sem_wait, read, join, nanosleep and a bare
 // testcancel: cleanup handlers run in order and the cond_wait mutex is held again.
 #include "check.h"

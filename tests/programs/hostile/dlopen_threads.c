@@ -1,5 +1,6 @@
 //@ companion: lib_counter.c shared
 //@ flags: -ldl
+//@ hidden
 // Four threads open the same instrumented library, call into it (its lock, its
 // thread-local storage, its mallocs) and close it, without any order among them.
 #include "check.h"

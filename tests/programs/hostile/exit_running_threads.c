@@ -1,4 +1,5 @@
 //@ exit: 3
+//@ hidden
 // Returning from main while threads hammer, sleep, wait and hold locks.
 #include "check.h"
 

@@ -1,4 +1,5 @@
 //@ flags: -ldl
+//@ hidden
 // The program wraps pthread_mutex_lock and unlock by strong definitions of its own that
 // find the real ones with dlsym(RTLD_NEXT): each call passes through its wrapper.
 #include "check.h"

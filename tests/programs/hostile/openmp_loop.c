@@ -1,6 +1,7 @@
 //@ needs: openmp
 //@ flags: -fopenmp
 //@ env: OMP_NUM_THREADS=3
+//@ hidden
 // OpenMP: reduction, critical, atomic, barrier, tasks and nested data sharing.
 #include "check.h"
 #include <omp.h>

@@ -105,9 +105,9 @@ pub fn log(entry: [u64; 3]) {
 pub struct Seat(pub u32);
 
 impl Seat {
-    /// The seat of a thread, if there are so many.
+    /// The seat for a thread.
     pub fn of(thread: u32) -> Option<Seat> {
-        ((thread as usize) < layout::SEATS && is_open()).then_some(Seat(thread))
+        is_open().then_some(Seat(thread % layout::SEATS as u32))
     }
 
     fn base(self) -> usize {

@@ -43,6 +43,13 @@ pub enum Wanted {
     },
 }
 
+/// Whether a descriptor is ready now.
+pub fn is_one_ready(fd: i32, events: u16) -> bool {
+    let mut one = u64::from(fd as u32) | u64::from(events) << 32;
+    // SAFETY: a `struct pollfd` of ours.
+    unsafe { sys::poll((&raw mut one) as usize, 1) != 0 }
+}
+
 fn is_ready(seat: Seat) -> bool {
     let (at, count) = (seat.get64(seat::POLL) as usize, seat.get64(seat::POLLS) as usize);
     if at == 0 {
@@ -50,7 +57,7 @@ fn is_ready(seat: Seat) -> bool {
         // SAFETY: a `struct pollfd` of ours.
         return unsafe { sys::poll((&raw mut one) as usize, 1) } != 0;
     }
-    // SAFETY: I9: the array that the guest passed to `poll`, which has not returned yet.
+    // SAFETY: I9: the array that the guest passed to `poll`, which has not returned yet, or one in a frame of ours.
     unsafe { sys::poll(at, count) != 0 }
 }
 
@@ -67,29 +74,33 @@ pub fn look() {
 }
 
 impl Visit {
-    /// Waits until a descriptor is ready (or in error, which a call will then tell), or until `deadline`.
-    pub fn wait_for(&self, wanted: Wanted, deadline: u64) -> Woken {
+    /// Waits until a descriptor is ready (or in error, which a call will then tell), or until `deadline`. Calls that
+    /// a handler with `SA_RESTART` interrupts fail all the same where they are not `restartable`.
+    pub fn wait_for(&self, wanted: Wanted, deadline: u64, restartable: bool) -> Woken {
         let seat = self.seat;
         let (at, count, one) = match wanted {
             Wanted::One { fd, events } => (0, 0, u64::from(fd as u32) | u64::from(events) << 32),
             Wanted::Many { at, count } => (at as u64, count as u64, 0),
         };
-        seat.set64(seat::POLL, at);
-        seat.set64(seat::POLLS, count);
-        seat.set64(seat::POLLFD, one);
-        seat.set64(seat::DEADLINE, deadline);
-        seat.set(seat::WOKEN, Woken::Up as u32);
         let woken = loop {
+            seat.set64(seat::POLL, at);
+            seat.set64(seat::POLLS, count);
+            seat.set64(seat::POLLFD, one);
+            seat.set(seat::WOKEN, Woken::Up as u32);
             if is_ready(seat) {
                 break Woken::Up;
             }
+            super::time::limit(deadline);
+            seat.set64(seat::DEADLINE, deadline);
             seat.set_state(SeatState::Io);
             self.choose(super::Standing::Stuck);
-            if seat.get(seat::WOKEN) == Woken::TimedOut as u32 {
-                break Woken::TimedOut;
-            }
             // Somebody else may have taken what was there.
             self.next_point();
+            match Woken::of(seat) {
+                Woken::Restarted if !restartable => break Woken::Interrupted,
+                Woken::Up | Woken::Restarted | Woken::Probe => {}
+                woken => break woken,
+            }
         };
         seat.set64(seat::DEADLINE, u64::MAX);
         woken

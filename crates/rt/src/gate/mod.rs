@@ -12,18 +12,21 @@
 //! - Input and output that is not ready parks its thread until a look at the descriptor says that it is; the
 //!   looks come after every input or output of the process, so what threads send each other is deterministic.
 //! - A call that may block otherwise is made without the baton, and the thread queues for it afterwards.
-//! - A thread that blocks where we cannot see it is noticed by whoever handed it the baton.
+//! - A thread that blocks where we cannot see it is noticed by one of those that wait ([`park`]).
+//! - A deadlock is reported only where no signal, timer, input or other process could still wake anybody.
 //!
 //! A forked child of the guest runs free: the seats are the parent's.
 
 pub mod control;
+pub mod handler;
 pub mod io;
 pub mod model;
+pub mod park;
 pub mod server;
 pub mod signal;
 pub mod time;
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use selvedge_events::ThreadIx;
 use selvedge_events::control::{DivergenceKind, LogMode, NOBODY, RunState, SeatState, at, seat};
@@ -76,6 +79,25 @@ pub enum Woken {
     TimedOut = 1,
     /// By a request to end the thread.
     Cancelled = 2,
+    /// By a signal handler, after which calls fail with `EINTR`.
+    Interrupted = 3,
+    /// By a signal handler, after which calls go on.
+    Restarted = 4,
+    /// To try once more, because nobody else can run.
+    Probe = 5,
+}
+
+impl Woken {
+    fn of(seat: Seat) -> Woken {
+        match seat.get(seat::WOKEN) {
+            1 => Woken::TimedOut,
+            2 => Woken::Cancelled,
+            3 => Woken::Interrupted,
+            4 => Woken::Restarted,
+            5 => Woken::Probe,
+            _ => Woken::Up,
+        }
+    }
 }
 
 /// What a thread comes to the gate for.
@@ -128,6 +150,7 @@ pub fn begin(state: &mut ThreadState) -> bool {
     word32(at::STATE).store(RunState::Running as u32, Ordering::Relaxed);
     control::unlink_all();
     time::begin();
+    park::begin();
     let Some(seat) = seat_for(state.index, u32::MAX) else { return false };
     seat.set(seat::TID, sys::gettid());
     word32(at::RUNNING).store(seat.0, Ordering::Relaxed);
@@ -142,6 +165,11 @@ pub fn is_ours() -> bool {
     owner == 0 || owner == sys::getpid()
 }
 
+/// Whether this process is a run already, and has called `exec`.
+pub fn is_run() -> bool {
+    get32(at::OWNER) == sys::getpid()
+}
+
 /// In a forked child of the guest: it runs free.
 pub fn after_fork() {
     if !is_on() || is_ours() {
@@ -151,10 +179,23 @@ pub fn after_fork() {
     LOCK.force_open();
 }
 
+/// The guest has made another process.
+pub fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Whether it ever has: that process may be at the other end of what is shared.
+pub fn has_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
 /// A fresh seat for a thread that is about to be.
 fn seat_for(thread: u32, parent: u32) -> Option<Seat> {
-    let seat = Seat::of(thread)?;
+    let seat = Seat::of(thread).filter(|seat| matches!(seat.state(), SeatState::Empty | SeatState::Ended))?;
     seat.clear();
+    seat.set(seat::THREAD, thread);
     seat.set(seat::PARENT, parent);
     seat.set(seat::KIND, OpKind::Start as u32);
     seat.set(seat::SITE, seat::NO_SITE);
@@ -176,7 +217,9 @@ pub struct Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
-        unsafe { (*self.state).in_gate = 0 };
+        let state = unsafe { &mut *self.state };
+        state.in_gate = 0;
+        handler::settle(state);
     }
 }
 
@@ -188,20 +231,36 @@ pub fn visit() -> Option<Visit> {
     }
     let state = thread_state::current_or_adopt()?;
     let seat = Seat(state.seat.checked_sub(1)?);
-    if state.internal > 0 {
-        return None;
-    }
-    if state.in_gate != 0 {
-        control::add64(at::HANDLERS_OUTSIDE, 1);
+    if state.internal > 0 || state.in_gate != 0 {
         return None;
     }
     state.in_gate = 1;
     let visit = Visit { state, seat };
-    if visit.seat.state() != SeatState::Ready {
-        // Somebody noticed that it was blocked, and took the baton away.
+    if get32(at::RUNNING) != seat.0 {
+        // It was outside, or somebody noticed that it was blocked and took the baton away.
         visit.come_back();
     }
     Some(visit)
+}
+
+/// Whether the calling thread acts without the baton: what it does to objects is then told to those who wait.
+pub fn is_unseen() -> bool {
+    is_on() && thread_state::current().is_none_or(|state| state.seat == 0 || state.in_gate != 0 || state.internal > 0)
+}
+
+/// Calls something of the C library whose inside has no points: it may hold locks of its own there, which others
+/// would wait for unseen.
+pub fn deaf<R>(call: impl FnOnce() -> R) -> R {
+    match thread_state::current().filter(|_| is_on()) {
+        Some(state) if state.in_gate == 0 => {
+            state.in_gate = 1;
+            let result = call();
+            state.in_gate = 0;
+            handler::settle(state);
+            result
+        }
+        _ => call(),
+    }
 }
 
 /// A point: somebody else may run now.
@@ -212,46 +271,85 @@ pub fn point(arrival: Arrival) {
     }
 }
 
-fn lock() -> Option<Held<'static>> {
-    let held = LOCK.lock();
-    if held.is_none() {
-        give_up();
+/// The gate's lock, held. While it is, and until the thread to go on has been told, handlers are put off.
+#[derive(Debug)]
+pub struct Locked(Option<Held<'static>>);
+
+fn critical(by: i32) {
+    compiler_fence(Ordering::SeqCst);
+    if let Some(state) = thread_state::current() {
+        let now = state.critical.load(Ordering::Relaxed);
+        state.critical.store(now.wrapping_add_signed(by), Ordering::Relaxed);
     }
-    held
+    compiler_fence(Ordering::SeqCst);
+}
+
+fn lock() -> Option<Locked> {
+    critical(1);
+    match LOCK.lock() {
+        Some(held) => Some(Locked(Some(held))),
+        None => {
+            critical(-1);
+            give_up();
+            None
+        }
+    }
+}
+
+impl Locked {
+    /// Gives the baton to a thread.
+    fn pass(mut self, chosen: Seat) {
+        STREAK.store(0, Ordering::Relaxed);
+        word32(at::RUNNING).store(chosen.0, Ordering::SeqCst);
+        self.0 = None;
+        // Still critical: a handler that waited for the baton here would wait for one who sleeps.
+        park::rouse(chosen);
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.0 = None;
+        critical(-1);
+    }
 }
 
 /// Control is lost; everybody runs free from here on.
 #[cold]
 pub fn give_up() {
-    ON.store(false, Ordering::Relaxed);
+    ON.store(false, Ordering::SeqCst);
     word32(at::STATE).store(RunState::GaveUp as u32, Ordering::Relaxed);
     for seat in seats().take(selvedge_events::control::SEATS) {
-        wake_up(seat, FREE);
+        park::rouse(seat);
     }
 }
 
-const WAIT: u32 = 0;
-const GO: u32 = 1;
-const FREE: u32 = 2;
-
-fn wake_up(seat: Seat, how: u32) {
-    seat.word(seat::GO).store(how, Ordering::Release);
-    sys::futex_wake(seat.address(seat::GO));
-}
+/// Points in a row that one thread has had.
+static STREAK: AtomicU32 = AtomicU32::new(0);
+/// So many, and it counts as yielding: a loop that writes as it waits must not starve those that it waits for.
+const LONG_STREAK: u32 = 2_000;
 
 impl Visit {
     /// Announces what the thread is about to do, and lets the strategy choose.
     pub fn arrive(&self, arrival: Arrival) {
+        let seat = self.seat;
+        self.announce(&arrival);
+        let spinning = spins(seat, &arrival) || STREAK.fetch_add(1, Ordering::Relaxed) >= LONG_STREAK;
+        let yielding = spinning || matches!(arrival.kind, OpKind::Yield | OpKind::Sleep);
+        if spinning {
+            STREAK.store(0, Ordering::Relaxed);
+        }
+        self.next_point();
+        self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
+    }
+
+    fn announce(&self, arrival: &Arrival) {
         let seat = self.seat;
         seat.set(seat::KIND, arrival.kind as u32);
         seat.set(seat::SITE, arrival.site);
         seat.set(seat::SLOT, arrival.slot);
         seat.set64(seat::OBJECT, arrival.object);
         seat.set64(seat::PC, if arrival.pc == 0 { 0 } else { crate::modules::payload(arrival.pc) });
-        let spinning = spins(seat, &arrival);
-        let yielding = spinning || matches!(arrival.kind, OpKind::Yield | OpKind::Sleep);
-        self.next_point();
-        self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
     }
 
     fn next_point(&self) {
@@ -263,10 +361,13 @@ impl Visit {
         let Some(held) = lock() else { return };
         match next(self.seat, standing) {
             Some(chosen) if chosen == self.seat => {}
-            Some(chosen) => hand_over(held, self.seat, chosen),
+            Some(chosen) => {
+                held.pass(chosen);
+                park::park(self.seat);
+            }
             None => {
-                nobody(held, self.seat);
-                park(self.seat, None);
+                park::idle(held, self.seat);
+                park::park(self.seat);
             }
         }
     }
@@ -274,28 +375,47 @@ impl Visit {
     /// Blocks until somebody wakes this thread, or until `deadline`. The caller has set what it waits for.
     pub fn block(&self, deadline: u64) -> Woken {
         let seat = self.seat;
+        time::limit(deadline);
         seat.set64(seat::DEADLINE, deadline);
         seat.set64(seat::ARRIVAL, get64(at::STEPS) << 1);
         seat.set(seat::WOKEN, Woken::Up as u32);
         seat.set_state(SeatState::Blocked);
         self.choose(Standing::Stuck);
         seat.set64(seat::DEADLINE, u64::MAX);
-        match seat.get(seat::WOKEN) {
-            1 => Woken::TimedOut,
-            2 => Woken::Cancelled,
-            _ => Woken::Up,
-        }
+        Woken::of(seat)
     }
 
-    /// Blocks until `done` answers; each failed attempt is a point of its own.
-    pub fn retry<R>(&self, deadline: u64, mut done: impl FnMut() -> Option<R>) -> Result<R, Woken> {
+    /// Blocks until `done` answers; each failed attempt is a point of its own. A handler ends the wait only where it
+    /// is `interruptible`.
+    pub fn retry<R>(
+        &self,
+        deadline: u64,
+        interruptible: bool,
+        mut done: impl FnMut() -> Option<R>,
+    ) -> Result<R, Woken> {
+        let seat = self.seat;
+        let mut woken = Woken::Up;
         loop {
             if let Some(result) = done() {
+                seat.set64(seat::DEADLINE, u64::MAX);
                 return Ok(result);
             }
-            match self.block(deadline) {
-                Woken::Up => self.next_point(),
-                other => return Err(other),
+            if woken == Woken::Probe {
+                seat.set64(seat::DEADLINE, deadline);
+                park::probed(seat);
+                woken = Woken::of(seat);
+            } else {
+                seat.set(seat::FLAGS, seat.get(seat::FLAGS) | seat::TRIES);
+                woken = self.block(deadline);
+            }
+            if woken != Woken::Probe {
+                seat.set(seat::FLAGS, seat.get(seat::FLAGS) & !seat::TRIES);
+                self.next_point();
+            }
+            match woken {
+                Woken::TimedOut | Woken::Cancelled => return Err(woken),
+                Woken::Interrupted if interruptible => return Err(woken),
+                _ => {}
             }
         }
     }
@@ -304,22 +424,36 @@ impl Visit {
     pub fn leave(self) {
         let Some(held) = lock() else { return };
         self.seat.set_state(SeatState::Outside);
-        give(held, self.seat, Standing::Stuck);
+        give_away(held, self.seat);
     }
 
     /// Queues for the baton after such a call.
     fn come_back(&self) {
         let Some(held) = lock() else { return };
         self.seat.set_state(SeatState::Ready);
-        if get32(at::RUNNING) != NOBODY {
-            drop(held);
-            park(self.seat, None);
-            return;
+        let mut chosen = None;
+        if get32(at::RUNNING) == NOBODY {
+            self.next_point();
+            chosen = next(self.seat, Standing::Ready).or(Some(self.seat));
         }
-        self.next_point();
-        match next(self.seat, Standing::Ready) {
-            Some(chosen) if chosen != self.seat => hand_over(held, self.seat, chosen),
-            _ => word32(at::RUNNING).store(self.seat.0, Ordering::Relaxed),
+        match chosen {
+            Some(chosen) => held.pass(chosen),
+            None => drop(held),
+        }
+        park::park(self.seat);
+    }
+}
+
+/// A thread goes where it cannot be chosen: somebody else gets the baton, if anybody can run.
+fn give_away(held: Locked, from: Seat) {
+    match next(from, Standing::Stuck) {
+        Some(chosen) => {
+            park::appoint(from, Some(chosen));
+            held.pass(chosen);
+        }
+        None => {
+            park::idle(held, from);
+            park::appoint_if_idle(from);
         }
     }
 }
@@ -333,14 +467,10 @@ pub fn enter() {
 /// The strategy's choice. The gate's lock is held. `None`: nobody can run.
 fn next(current: Seat, standing: Standing) -> Option<Seat> {
     io::look();
+    time::fire();
     let table = &mut Table;
     if !seats().any(|seat| seat.state() == SeatState::Ready) {
-        // While something may still come from outside, time is not ours to turn forward. Signals from other
-        // processes are no reason to wait: nobody knows whether one will ever come.
-        let waits = |seat| waits_for_the_world(seat) && !signal::is_awaited_by(seat);
-        if seats().any(waits) || !time::advance() {
-            return None;
-        }
+        return None;
     }
     let step = control::add64(at::STEPS, 1) + 1;
     time::pass();
@@ -362,7 +492,7 @@ fn next(current: Seat, standing: Standing) -> Option<Seat> {
     }
     note(&moment, default, chosen);
     let chosen = Seat(chosen.0);
-    if chosen.kind() == OpKind::Sleep {
+    if chosen.kind() == OpKind::Sleep && Woken::of(chosen) == Woken::Up {
         time::at_least(chosen.get64(seat::DEADLINE));
     }
     if step >= get64(at::MOST_STEPS).wrapping_sub(1) {
@@ -422,149 +552,6 @@ fn diverged(step: u64, replay: &Replay<'_>) {
     word64(at::DIVERGENCE_STEP).store(step, Ordering::Relaxed);
 }
 
-/// Gives the baton to another thread and parks.
-fn hand_over(held: Held<'_>, me: Seat, chosen: Seat) {
-    word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-    drop(held);
-    wake_up(chosen, GO);
-    park(me, Some(chosen));
-}
-
-/// Parks until the baton comes. Whoever has just handed it to somebody watches whether that thread moves; whoever
-/// waits for input or for a time looks now and then whether nobody runs.
-fn park(me: Seat, watched: Option<Seat>) {
-    let word = me.word(seat::GO);
-    let mut watch = watched.map(Watch::new);
-    loop {
-        match word.load(Ordering::Acquire) {
-            WAIT => {}
-            FREE => return,
-            _ => {
-                word.store(WAIT, Ordering::Relaxed);
-                return;
-            }
-        }
-        if !is_on() {
-            return;
-        }
-        let looks = me.state() == SeatState::Io || me.get64(seat::DEADLINE) != u64::MAX;
-        let pause = if watch.is_some() { Some(WATCH_NS) } else { looks.then_some(io::IDLE_NS) };
-        if !sys::futex_wait(me.address(seat::GO), WAIT, pause) {
-            continue;
-        }
-        if let Some(watching) = &mut watch
-            && !watching.look()
-        {
-            watch = None;
-        }
-        if get32(at::RUNNING) == NOBODY {
-            look_around();
-        }
-    }
-}
-
-/// Nobody runs: perhaps input has come, or a time has passed.
-#[cold]
-fn look_around() {
-    let Some(held) = lock() else { return };
-    if get32(at::RUNNING) != NOBODY {
-        return;
-    }
-    io::changed();
-    io::look();
-    time::advance_if_passed(sys::clock_ns(1).saturating_sub(IDLE_SINCE.load(Ordering::Relaxed)));
-    if seats().any(|seat| seat.state() == SeatState::Ready) {
-        // In the name of whoever put the baton down, whichever thread it is that looks.
-        give(held, Seat(PUT_DOWN_BY.load(Ordering::Relaxed)), Standing::Stuck);
-    }
-}
-
-const WATCH_NS: u64 = 10_000_000;
-/// Looks in a row that find the holder asleep before it counts as blocked.
-const ASLEEP: u32 = 8;
-/// Looks in a row that find it running without a point before it counts as spinning on something unseen.
-const ASTRAY: u32 = 500;
-
-/// Watches the holder of the baton for blocking that the model does not know.
-#[derive(Debug)]
-struct Watch {
-    holder: Seat,
-    steps: u64,
-    asleep: u32,
-    astray: u32,
-}
-
-impl Watch {
-    fn new(holder: Seat) -> Watch {
-        Watch { holder, steps: get64(at::STEPS), asleep: 0, astray: 0 }
-    }
-
-    /// False where there is nothing to watch any more.
-    #[cold]
-    fn look(&mut self) -> bool {
-        let running = get32(at::RUNNING);
-        if running == NOBODY {
-            return true;
-        }
-        if running != self.holder.0 || get64(at::STEPS) != self.steps {
-            // Somebody else handed it on and watches now, unless it has ended since.
-            *self = Watch::new(Seat(running));
-            return true;
-        }
-        if sys::is_asleep(self.holder.get(seat::TID)) {
-            self.asleep += 1;
-        } else {
-            self.asleep = 0;
-            self.astray += 1;
-        }
-        if self.asleep < ASLEEP && self.astray < ASTRAY {
-            return true;
-        }
-        let Some(held) = lock() else { return false };
-        if get32(at::RUNNING) != self.holder.0 || get64(at::STEPS) != self.steps {
-            return true;
-        }
-        control::add64(at::HIDDEN_BLOCKS, 1);
-        self.holder.set_state(SeatState::Outside);
-        give(held, self.holder, Standing::Stuck);
-        *self = Watch::new(Seat(get32(at::RUNNING)));
-        true
-    }
-}
-
-fn waits_for_the_world(seat: Seat) -> bool {
-    matches!(seat.state(), SeatState::Outside | SeatState::Io)
-}
-
-/// Nobody can run: somebody outside may come back, or input may arrive, or a time may pass; else this is the end.
-fn nobody(held: Held<'_>, by: Seat) {
-    let world = seats().any(waits_for_the_world);
-    if !world && seats().any(|seat| seat.state() == SeatState::Blocked) {
-        end_run(RunState::Deadlock);
-    }
-    IDLE_SINCE.store(sys::clock_ns(1), Ordering::Relaxed);
-    PUT_DOWN_BY.store(by.0, Ordering::Relaxed);
-    word32(at::RUNNING).store(NOBODY, Ordering::Relaxed);
-    drop(held);
-}
-
-/// When the baton was last put down, by the real clock.
-static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
-/// And by whom.
-static PUT_DOWN_BY: AtomicU32 = AtomicU32::new(0);
-
-/// Gives the baton away for good, or until the thread queues for it again.
-fn give(held: Held<'_>, me: Seat, standing: Standing) {
-    match next(me, standing) {
-        Some(chosen) => {
-            word32(at::RUNNING).store(chosen.0, Ordering::Relaxed);
-            drop(held);
-            wake_up(chosen, GO);
-        }
-        None => nobody(held, me),
-    }
-}
-
 /// The run is over, whatever the program thinks.
 #[cold]
 fn end_run(state: RunState) -> ! {
@@ -605,7 +592,7 @@ fn spins(seat: Seat, arrival: &Arrival) -> bool {
     if !known {
         let room = (count & 7) as usize;
         seat.set(seat::RECENT + room * 4, print);
-        seat.set(seat::SPIN, (count & 7) + 1 & 7);
+        seat.set(seat::SPIN, ((count & 7) + 1) & 7);
         return false;
     }
     let count = count.wrapping_add(8);
@@ -617,24 +604,43 @@ fn spins(seat: Seat, arrival: &Arrival) -> bool {
     true
 }
 
+/// Threads that have no seat, because there are more than seats: they run free.
+static UNSEATED: AtomicU32 = AtomicU32::new(0);
+/// Whether there ever was such a thread.
+static EVER_UNSEATED: AtomicBool = AtomicBool::new(false);
+
 /// Reserves a seat for a thread that is about to be created.
 pub fn create(thread: u32, parent: u32) {
-    if is_on()
-        && let Some(_held) = lock()
-        && seat_for(thread, parent).is_none()
-    {
-        control::add64(at::FOREIGN_THREADS, 1);
+    if !is_on() {
+        return;
     }
+    let Some(_held) = lock() else { return };
+    if seat_for(thread, parent).is_none() {
+        control::add64(at::FOREIGN_THREADS, 1);
+        UNSEATED.fetch_add(1, Ordering::Relaxed);
+        EVER_UNSEATED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The seat that this very thread has or had.
+fn seat_of(thread: u32) -> Option<Seat> {
+    Seat::of(thread).filter(|seat| seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread)
 }
 
 /// It was not created after all.
 pub fn create_failed(thread: u32) {
-    if is_on()
-        && let Some(seat) = Seat::of(thread)
-        && let Some(_held) = lock()
-    {
-        control::unlink(seat);
-        seat.set_state(SeatState::Ended);
+    if !is_on() {
+        return;
+    }
+    let Some(_held) = lock() else { return };
+    match seat_of(thread) {
+        Some(seat) => {
+            control::unlink(seat);
+            seat.set_state(SeatState::Ended);
+        }
+        None => {
+            UNSEATED.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -643,101 +649,63 @@ pub fn start(state: &mut ThreadState) {
     if !is_on() {
         return;
     }
-    let Some(seat) = Seat::of(state.index) else { return };
-    if seat.state() == SeatState::Empty {
-        return;
-    }
+    let Some(seat) = seat_of(state.index) else { return };
     seat.set(seat::TID, sys::gettid());
     state.seat = seat.0 + 1;
     state.in_gate = 1;
-    park(seat, None);
+    park::park(seat);
     state.in_gate = 0;
 }
 
-/// Whether a thread is past its last point.
-pub fn has_ended(thread: u32) -> bool {
-    Seat::of(thread).is_none_or(|seat| matches!(seat.state(), SeatState::Ended | SeatState::Empty))
+/// Whether a thread is past its last point; `None` where it is not known.
+pub fn has_ended(thread: u32) -> Option<bool> {
+    match seat_of(thread) {
+        Some(seat) => Some(seat.state() == SeatState::Ended),
+        None if EVER_UNSEATED.load(Ordering::Relaxed) => None,
+        None => Some(true),
+    }
 }
 
 /// A thread that nobody announced: it queues up.
 pub fn adopt(state: &mut ThreadState) {
-    if !is_on() || Seat::of(state.index).is_none() {
+    if !is_on() {
         return;
     }
     control::add64(at::FOREIGN_THREADS, 1);
-    {
-        let Some(_held) = lock() else { return };
-        let Some(seat) = seat_for(state.index, u32::MAX) else { return };
-        seat.set(seat::TID, sys::gettid());
-        seat.set_state(SeatState::Outside);
-    }
-    state.seat = state.index + 1;
+    let Some(_held) = lock() else { return };
+    let Some(seat) = seat_for(state.index, u32::MAX) else { return };
+    seat.set(seat::TID, sys::gettid());
+    seat.set_state(SeatState::Outside);
+    state.seat = seat.0 + 1;
 }
 
 /// The last thing that a thread does under control.
 pub fn exit() {
+    let Some(state) = thread_state::current().filter(|_| is_on()) else { return };
+    if state.seat == 0 {
+        UNSEATED.fetch_sub(u32::from(state.parent != u32::MAX), Ordering::Relaxed);
+        return;
+    }
+    // A thread that was cancelled in the gate never left it.
+    state.in_gate = 0;
     let Some(visit) = visit() else { return };
     let seat = visit.seat;
-    seat.set(seat::KIND, OpKind::Exit as u32);
-    seat.set(seat::SITE, seat::NO_SITE);
-    seat.set64(seat::OBJECT, u64::from(seat.0) + 1);
-    visit.next_point();
-    visit.choose(Standing::Ready);
+    visit.arrive(Arrival {
+        kind: OpKind::Exit,
+        object: u64::from(seat.get(seat::THREAD)) + 1,
+        site: seat::NO_SITE,
+        slot: 0,
+        pc: 0,
+    });
     let Some(held) = lock() else { return };
-    model::wake_joiners(seat.0);
+    model::wake_joiners(seat.get(seat::THREAD));
     control::unlink(seat);
     seat.set_state(SeatState::Ended);
-    if let Some(state) = thread_state::current() {
-        state.seat = 0;
+    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
+    unsafe { (*visit.state).seat = 0 };
+    if seats().next().is_some() {
+        give_away(held, seat);
+    } else {
+        word32(at::RUNNING).store(NOBODY, Ordering::SeqCst);
     }
-    give(held, seat, Standing::Stuck);
-}
-
-/// A signal handler of the guest begins while its thread is parked: it waits for the baton, as an operation of
-/// its own. The answer is what the seat said before.
-pub fn handler_begins() -> Option<[u64; 4]> {
-    let state = thread_state::current()?;
-    let seat = Seat(state.seat.checked_sub(1)?);
-    if !is_on() || state.in_gate == 0 {
-        return None;
-    }
-    if get32(at::RUNNING) == seat.0 {
-        // In the gate with the baton: it may be in the middle of a change.
-        control::add64(at::HANDLERS_OUTSIDE, 1);
-        return None;
-    }
-    let held = LOCK.try_lock()?;
-    let before = [
-        u64::from(seat.get(seat::KIND)),
-        u64::from(seat.get(seat::SITE)),
-        seat.get64(seat::OBJECT),
-        seat.get64(seat::DEADLINE),
-    ];
-    seat.set_state(SeatState::Ready);
-    seat.set(seat::KIND, OpKind::Other as u32);
-    let free = get32(at::RUNNING) == NOBODY;
-    if free {
-        word32(at::RUNNING).store(seat.0, Ordering::Relaxed);
-    }
-    drop(held);
-    if !free {
-        park(seat, None);
-    }
-    state.in_gate = 0;
-    Some(before)
-}
-
-/// It has ended: the thread goes back to what it waited for, which may have come meanwhile.
-pub fn handler_ends(before: [u64; 4]) {
-    let Some(state) = thread_state::current() else { return };
-    let Some(seat) = state.seat.checked_sub(1).map(Seat) else { return };
-    state.in_gate = 1;
-    let Some(held) = lock() else { return };
-    // Ready whatever it was: a wake-up may have been missed meanwhile, and every wait allows a look for nothing.
-    seat.set_state(SeatState::Ready);
-    seat.set(seat::KIND, before[0] as u32);
-    seat.set(seat::SITE, before[1] as u32);
-    seat.set64(seat::OBJECT, before[2]);
-    seat.set64(seat::DEADLINE, before[3]);
-    give(held, seat, Standing::Yielding);
 }

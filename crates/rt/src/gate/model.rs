@@ -15,6 +15,7 @@ use crate::sys;
 /// Error numbers that the models answer with.
 pub mod errno {
     #![expect(missing_docs, reason = "the C library's names")]
+    pub const EINTR: i32 = 4;
     pub const EAGAIN: i32 = 11;
     pub const EBUSY: i32 = 16;
     pub const ETIMEDOUT: i32 = 110;
@@ -38,12 +39,36 @@ fn wake(seat: Seat) {
     seat.set_state(SeatState::Ready);
 }
 
+/// A lock was taken: those who were told to try again need not. Where it is shared, others may share it.
+fn taken(object: u64, shared: bool) {
+    let Some(_held) = lock() else { return };
+    let tries = |seat: &Seat| {
+        seat.state() == SeatState::Ready
+            && seat.get64(seat::OBJECT) == object
+            && seat.get(seat::FLAGS) & seat::TRIES != 0
+            && seat.get(seat::WOKEN) == Woken::Up as u32
+            && (seat.kind() == OpKind::Lock || !shared)
+    };
+    for seat in seats().filter(tries) {
+        seat.set_state(SeatState::Blocked);
+    }
+}
+
 /// Wakes up to `most` waiters whose bits meet `bits`, the longest-waiting first; answers how many.
 pub fn wake_some(object: u64, most: u64, bits: u32) -> u64 {
     let Some(_held) = lock() else { return 0 };
+    let fits = |seat: &Seat| seat.get(seat::BITS) & bits != 0;
+    if most >= u64::from(u32::MAX >> 1) {
+        let mut woken = 0;
+        for seat in waiters(object).filter(fits) {
+            wake(seat);
+            woken += 1;
+        }
+        return woken;
+    }
     let mut woken = 0;
     while woken < most {
-        let fits = waiters(object).filter(|seat| seat.get(seat::BITS) & bits != 0);
+        let fits = waiters(object).filter(fits);
         let Some(first) = fits.min_by_key(|seat| (seat.get64(seat::ARRIVAL), seat.0)) else { break };
         wake(first);
         woken += 1;
@@ -74,9 +99,10 @@ pub fn wake_joiners(thread: u32) {
 
 /// A thread was asked to end: it wakes where it may be cancelled.
 pub fn cancel(thread: u32) {
-    let Some(seat) = Seat::of(thread) else { return };
+    let Some(seat) = super::seat_of(thread) else { return };
     let Some(_held) = lock() else { return };
-    if seat.state() == SeatState::Blocked && seat.kind() == OpKind::Wait {
+    let waits = matches!(seat.state(), SeatState::Blocked | SeatState::Io);
+    if waits && matches!(seat.kind(), OpKind::Wait | OpKind::Join | OpKind::Sleep | OpKind::Io) {
         seat.set(seat::WOKEN, Woken::Cancelled as u32);
         seat.set_state(SeatState::Ready);
     }
@@ -87,11 +113,13 @@ impl Visit {
     pub fn holds(&self, object: u64, pc: usize) {
         let seat = self.seat;
         let count = seat.get(seat::HELD) as usize;
-        if count < seat::LOCKS_MOST {
-            seat.set64(seat::LOCKS + count * 16, object);
-            seat.set64(seat::LOCKS + count * 16 + 8, crate::modules::payload(pc));
+        if count >= seat::LOCKS_MOST {
+            seat.set(seat::FLAGS, seat.get(seat::FLAGS) | seat::MORE_LOCKS);
+            return;
         }
-        seat.set(seat::HELD, (count + 1).min(seat::LOCKS_MOST) as u32);
+        seat.set64(seat::LOCKS + count * 16, object);
+        seat.set64(seat::LOCKS + count * 16 + 8, crate::modules::payload(pc));
+        seat.set(seat::HELD, count as u32 + 1);
     }
 
     /// It holds it no more.
@@ -108,11 +136,14 @@ impl Visit {
     }
 }
 
-fn holder(object: u64) -> Option<Seat> {
-    seats().find(|seat| {
-        let count = (seat.get(seat::HELD) as usize).min(seat::LOCKS_MOST);
-        (0..count).any(|index| seat.get64(seat::LOCKS + index * 16) == object)
-    })
+fn is_holder(seat: Seat, object: u64) -> bool {
+    let count = (seat.get(seat::HELD) as usize).min(seat::LOCKS_MOST);
+    (0..count).any(|index| seat.get64(seat::LOCKS + index * 16) == object)
+}
+
+/// Whether one of our threads holds a lock, or may.
+fn is_held_here(object: u64) -> bool {
+    seats().any(|seat| seat.get(seat::FLAGS) & seat::MORE_LOCKS != 0 || is_holder(seat, object))
 }
 
 /// How a lock is taken.
@@ -122,6 +153,10 @@ pub enum Patience {
     None,
     /// Until then; `u64::MAX` for ever.
     Until(u64),
+}
+
+fn is_taken(result: i32) -> bool {
+    result == 0 || result == errno::EOWNERDEAD
 }
 
 /// Takes a lock. `attempt` is the real `trylock`; `insist` the real blocking call, for locks whose holder is not
@@ -134,48 +169,41 @@ pub fn take(
 ) -> Option<i32> {
     let visit = visit()?;
     visit.arrive(arrival);
-    let deadline = match patience {
-        Patience::None => {
-            let result = attempt();
-            if result == 0 || result == errno::EOWNERDEAD {
-                visit.holds(arrival.object, arrival.pc);
-            }
-            return Some(result);
+    let took = |visit: &Visit, result: i32| {
+        if is_taken(result) {
+            visit.holds(arrival.object, arrival.pc);
+            taken(arrival.object, arrival.kind == OpKind::LockShared);
         }
+        result
+    };
+    let deadline = match patience {
+        Patience::None => return Some(took(&visit, attempt())),
         Patience::Until(deadline) => deadline,
     };
-    loop {
-        let result = attempt();
-        if result != errno::EBUSY {
-            if result == 0 || result == errno::EOWNERDEAD {
-                visit.holds(arrival.object, arrival.pc);
-            }
-            return Some(result);
-        }
-        if holder(arrival.object).is_none() {
-            // Held by somebody whom we do not see, or refused at once: the real function knows.
-            let seat = visit.seat;
+    let tried = visit.retry(deadline, false, || match attempt() {
+        errno::EBUSY if is_held_here(arrival.object) => None,
+        // Held by somebody whom we do not see, or refused at once: the real function knows.
+        errno::EBUSY => Some(None),
+        result => Some(Some(result)),
+    });
+    match tried {
+        Ok(Some(result)) => Some(took(&visit, result)),
+        Ok(None) => {
             visit.leave();
             let result = insist();
-            super::enter();
-            if let Some(visit) = super::visit().filter(|visit| visit.seat == seat)
-                && (result == 0 || result == errno::EOWNERDEAD)
-            {
-                visit.holds(arrival.object, arrival.pc);
+            if let Some(visit) = super::visit() {
+                took(&visit, result);
             }
-            return Some(result);
+            Some(result)
         }
-        match visit.block(deadline) {
-            Woken::TimedOut => return Some(errno::ETIMEDOUT),
-            _ => visit.next_point(),
-        }
+        Err(_) => Some(errno::ETIMEDOUT),
     }
 }
 
 /// Whether the calling thread itself holds a lock.
 pub fn holds_itself(object: u64) -> bool {
     let Some(state) = crate::thread_state::current() else { return false };
-    holder(object).is_some_and(|seat| seat.0 + 1 == state.seat)
+    state.seat.checked_sub(1).is_some_and(|seat| is_holder(Seat(seat), object))
 }
 
 /// Gives a lock back. `None`: not under control.
@@ -191,10 +219,20 @@ pub fn give(arrival: Arrival, release: impl FnOnce() -> i32) -> Option<i32> {
 }
 
 /// Something that is tried until it can be done, and held by nobody: a semaphore, a thread's end.
-pub fn acquire<R>(arrival: Arrival, deadline: u64, attempt: impl FnMut() -> Option<R>) -> Option<Result<R, Woken>> {
+pub fn acquire<R>(
+    arrival: Arrival,
+    deadline: u64,
+    interruptible: bool,
+    attempt: impl FnMut() -> Option<R>,
+) -> Option<Result<R, Woken>> {
     let visit = visit()?;
     visit.arrive(arrival);
-    Some(visit.retry(deadline, attempt))
+    Some(visit.retry(deadline, interruptible, attempt))
+}
+
+/// A semaphore has nothing left: those who were told to try again need not.
+pub fn exhausted(object: u64) {
+    taken(object, false);
 }
 
 /// Does something that may let others go on. `None`: not under control.
@@ -228,15 +266,30 @@ pub fn wait(
     seat.set(seat::KIND, OpKind::Lock as u32);
     seat.set64(seat::OBJECT, mutex);
     visit.next_point();
-    let locked = visit.retry(u64::MAX, || Some(relock()).filter(|result| *result != errno::EBUSY));
+    let locked = visit.retry(u64::MAX, false, || Some(relock()).filter(|result| *result != errno::EBUSY));
     let result = locked.unwrap_or(0);
-    if result == 0 || result == errno::EOWNERDEAD {
+    if is_taken(result) {
         visit.holds(mutex, arrival.pc);
+        taken(mutex, false);
     }
     Some(match woken {
-        Woken::Up => Ok(result),
-        other => Err(other),
+        Woken::TimedOut | Woken::Cancelled => Err(woken),
+        _ => Ok(result),
     })
+}
+
+/// Waits on a condition by the real function, without the baton: who signals it may be in another process.
+pub fn wait_outside<R>(arrival: Arrival, mutex: u64, call: impl FnOnce() -> R) -> R {
+    let Some(visit) = visit() else { return call() };
+    visit.arrive(arrival);
+    visit.released(mutex);
+    visit.leave();
+    wake_all(mutex);
+    let result = call();
+    if let Some(visit) = super::visit() {
+        visit.holds(mutex, arrival.pc);
+    }
+    result
 }
 
 /// Whether this wait is to end for no reason, where the run asks for such.
@@ -298,46 +351,26 @@ pub fn barrier(arrival: Arrival) -> Option<bool> {
     }
     let visit = visit()?;
     visit.arrive(arrival);
-    if waiters(arrival.object).count() as u32 + 1 >= count {
-        wake_all(arrival.object);
-        return Some(true);
+    loop {
+        if waiters(arrival.object).count() as u32 + 1 >= count {
+            wake_all(arrival.object);
+            return Some(true);
+        }
+        match visit.block(u64::MAX) {
+            Woken::Up => return Some(false),
+            // A handler has run here, and nobody counted this thread meanwhile.
+            _ => visit.next_point(),
+        }
     }
-    visit.block(u64::MAX);
-    Some(false)
 }
 
-/// One-time initialisations under way: object and thread + 1.
-static ONCE: [(AtomicU64, AtomicU32); 64] = [const { (AtomicU64::new(0), AtomicU32::new(0)) }; 64];
-
-fn once_by(object: u64) -> Option<u32> {
-    let row = ONCE.iter().find(|(key, _)| key.load(Ordering::Relaxed) == object)?;
-    Some(row.1.load(Ordering::Relaxed))
-}
-
-/// Waits while another thread initialises this object; then this thread is the one that may. False: not under
-/// control.
-pub fn once_begins(arrival: Arrival) -> bool {
-    let Some(visit) = visit() else { return false };
-    visit.arrive(arrival);
-    let me = visit.seat.0 + 1;
-    // A thread that initialises an object while it initialises it deadlocks, or so the real function says.
-    let free = || once_by(arrival.object).is_none_or(|by| by == me).then_some(());
-    let _ = visit.retry(u64::MAX, free);
-    if once_by(arrival.object).is_none()
-        && let Some((key, by)) = ONCE.iter().find(|(key, _)| key.load(Ordering::Relaxed) == 0)
-    {
-        by.store(me, Ordering::Relaxed);
-        key.store(arrival.object, Ordering::Relaxed);
+/// Waits while `under_way` says that another thread initialises this object. The object itself says so: an
+/// initialisation that ends by an exception passes us unseen.
+pub fn once(arrival: Arrival, under_way: impl Fn() -> bool) {
+    if let Some(visit) = visit() {
+        visit.arrive(arrival);
+        let _ = visit.retry(u64::MAX, false, || (!under_way()).then_some(()));
     }
-    true
-}
-
-/// The initialisation is done, or given up.
-pub fn once_ends(object: u64) {
-    if let Some((key, _)) = ONCE.iter().find(|(key, _)| key.load(Ordering::Relaxed) == object) {
-        key.store(0, Ordering::Relaxed);
-    }
-    wake_all(object);
 }
 
 /// A call that may block in ways that are not modelled: made without the baton.
@@ -354,19 +387,27 @@ pub fn outside<R>(arrival: Arrival, call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// A sleep: others may go first.
-pub fn sleep(arrival: Arrival, deadline: u64) -> bool {
-    let Some(visit) = visit() else { return false };
-    visit.seat.set64(seat::DEADLINE, deadline);
-    if deadline.saturating_sub(super::time::now()) <= super::time::NEAR {
+/// A sleep: others may go first. Where a handler ends it, the answer is what was left of it. `None`: not under
+/// control.
+pub fn sleep(arrival: Arrival, deadline: u64) -> Option<Result<(), u64>> {
+    let visit = visit()?;
+    let seat = visit.seat;
+    seat.set(seat::WOKEN, Woken::Up as u32);
+    seat.set64(seat::DEADLINE, deadline);
+    let woken = if deadline.saturating_sub(super::time::now()) <= super::time::NEAR {
         visit.arrive(arrival);
+        Woken::of(seat)
     } else {
         visit.arrive(Arrival { kind: OpKind::Yield, ..arrival });
-        visit.seat.set(seat::KIND, OpKind::Sleep as u32);
-        visit.block(deadline);
-    }
-    visit.seat.set64(seat::DEADLINE, u64::MAX);
-    true
+        seat.set(seat::KIND, OpKind::Sleep as u32);
+        visit.block(deadline)
+    };
+    seat.set64(seat::DEADLINE, u64::MAX);
+    let left = deadline.saturating_sub(super::time::now());
+    Some(match woken {
+        Woken::Interrupted | Woken::Restarted if left > 0 => Err(left),
+        _ => Ok(()),
+    })
 }
 
 /// Waits on a futex word whose value is as expected. `Err` is an error number. `None`: not under control.
@@ -381,6 +422,7 @@ pub fn futex_wait(arrival: Arrival, expected: u32, bits: u32, deadline: u64) -> 
     visit.seat.set(seat::BITS, bits);
     Some(match visit.block(deadline) {
         Woken::TimedOut => Err(errno::ETIMEDOUT),
+        Woken::Interrupted | Woken::Restarted => Err(errno::EINTR),
         _ => Ok(()),
     })
 }

@@ -1,6 +1,6 @@
 //! Virtual time: it passes a little with every step, and jumps when nothing else can run.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use selvedge_events::control::{FLAG_EAGER_TIMEOUTS, FLAG_VIRTUAL_TIME, SeatState, at, seat};
 
@@ -19,6 +19,42 @@ const LOOK_NS: u64 = 1_000;
 /// The run begins.
 pub fn begin() {
     word64(at::NOW).store(0, Ordering::Relaxed);
+    FIRST.store(u64::MAX, Ordering::Relaxed);
+}
+
+/// No deadline is earlier than this.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Somebody is going to wait no longer than this.
+pub fn limit(deadline: u64) {
+    FIRST.fetch_min(deadline, Ordering::Relaxed);
+}
+
+fn waits(state: SeatState) -> bool {
+    matches!(state, SeatState::Blocked | SeatState::Io)
+}
+
+/// Wakes whoever's time has come. The gate's lock is held.
+#[inline]
+pub fn fire() {
+    if now() >= FIRST.load(Ordering::Relaxed) {
+        fire_until(now());
+    }
+}
+
+#[cold]
+fn fire_until(then: u64) {
+    let mut first = u64::MAX;
+    for seat in seats().filter(|seat| waits(seat.state())) {
+        let deadline = seat.get64(seat::DEADLINE);
+        if deadline <= then {
+            seat.set(seat::WOKEN, Woken::TimedOut as u32);
+            seat.set_state(SeatState::Ready);
+        } else {
+            first = first.min(deadline);
+        }
+    }
+    FIRST.store(first, Ordering::Relaxed);
 }
 
 /// Now, in nanoseconds since the run began.
@@ -43,24 +79,22 @@ pub fn is_eager() -> bool {
     get32(at::FLAGS) & FLAG_EAGER_TIMEOUTS != 0
 }
 
+fn first_deadline() -> Option<u64> {
+    let deadlines = seats().filter(|seat| waits(seat.state())).map(|seat| seat.get64(seat::DEADLINE));
+    deadlines.min().filter(|first| *first != u64::MAX)
+}
+
 /// Jumps to the first deadline and wakes whoever has it; false where there is none. The gate's lock is held.
 pub fn advance() -> bool {
-    let waits = |state| matches!(state, SeatState::Blocked | SeatState::Io);
-    let deadlines = seats().filter(|seat| waits(seat.state())).map(|seat| seat.get64(seat::DEADLINE));
-    let Some(first) = deadlines.min().filter(|first| *first != u64::MAX) else { return false };
+    let Some(first) = first_deadline() else { return false };
     at_least(first);
-    for seat in seats().filter(|seat| waits(seat.state()) && seat.get64(seat::DEADLINE) <= first) {
-        seat.set(seat::WOKEN, Woken::TimedOut as u32);
-        seat.set_state(SeatState::Ready);
-    }
+    fire_until(first);
     true
 }
 
 /// As [`advance`], where the first deadline is no more than `elapsed` real nanoseconds away.
 pub fn advance_if_passed(elapsed: u64) {
-    let waits = |state| matches!(state, SeatState::Blocked | SeatState::Io);
-    let first = seats().filter(|seat| waits(seat.state())).map(|seat| seat.get64(seat::DEADLINE)).min();
-    if first.is_some_and(|first| first != u64::MAX && first.saturating_sub(now()) <= elapsed) {
+    if first_deadline().is_some_and(|first| first.saturating_sub(now()) <= elapsed) {
         advance();
     }
 }

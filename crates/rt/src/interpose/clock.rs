@@ -10,6 +10,8 @@ use crate::gate::{self, time};
 use crate::real;
 
 const SECOND: u64 = 1_000_000_000;
+/// The last of the clocks that everybody has.
+const CLOCK_TAI: u32 = 11;
 
 /// Nanoseconds of a `struct timespec` of the guest's.
 pub fn timespec(at: Reg) -> u64 {
@@ -20,6 +22,31 @@ pub fn timespec(at: Reg) -> u64 {
     let [seconds, rest] = unsafe { (at as *const [i64; 2]).read_unaligned() };
     let seconds = u64::try_from(seconds).unwrap_or(0);
     seconds.saturating_mul(SECOND).saturating_add(u64::try_from(rest).unwrap_or(0))
+}
+
+/// Nanoseconds of a `struct timeval`.
+pub fn micros([seconds, rest]: [i64; 2]) -> u64 {
+    let positive = |number: i64| u64::try_from(number).unwrap_or(0);
+    positive(seconds).saturating_mul(SECOND).saturating_add(positive(rest).saturating_mul(1000))
+}
+
+/// Whether a `struct timespec` is one that waits accept.
+pub fn is_valid(at: Reg) -> bool {
+    // SAFETY: I9: the guest's own, which the function it calls reads.
+    at == 0 || (0..SECOND as i64).contains(&unsafe { (at as *const [i64; 2]).read_unaligned() }[1])
+}
+
+/// As [`is_valid`], for a time to sleep.
+pub fn is_duration(at: Reg) -> bool {
+    // SAFETY: I9: as above.
+    at != 0 && is_valid(at) && unsafe { (at as *const i64).read_unaligned() } >= 0
+}
+
+/// Writes a `struct timespec` of the guest's, where it wants to know.
+pub fn put_timespec(at: Reg, ns: u64) {
+    if at != 0 {
+        put(at, ns, 1);
+    }
 }
 
 /// The virtual deadline of a wait until a clock shows what the `struct timespec` says; none for ever.
@@ -63,7 +90,8 @@ pub fn random(buffer: Reg, len: Reg) -> bool {
 
 wrappers! {
     clock_gettime(clock, into; _pc) => {
-        if !time::is_virtual() || into == 0 {
+        // Clocks of other processes and devices, and those that do not exist, are the system's.
+        if !time::is_virtual() || into == 0 || clock as u32 > CLOCK_TAI {
             return real::call(SLOT, clock, into, 0, 0, 0);
         }
         put(into, time::clock(clock as u32 as usize), 1);

@@ -17,6 +17,7 @@ const SYS_FUTEX: usize = 202;
 const SYS_SECCOMP: usize = 317;
 const SYS_GETRANDOM: usize = 318;
 const SYS_CLONE3: usize = 435;
+const CLONE_VM: usize = 0x100;
 
 type Seven = extern "C" fn(Reg, Reg, Reg, Reg, Reg, Reg, Reg) -> Reg;
 
@@ -29,13 +30,21 @@ pub extern "C" fn syscall(number: Reg, a: Reg, b: Reg, c: Reg, d: Reg, e: Reg, f
         SYS_FUTEX => futex([a, b, c, d, e, f], pc, go),
         SYS_GETRANDOM if random(a, b) => b,
         SYS_FORK | SYS_CLONE | SYS_CLONE3 => {
+            // SAFETY: I9: the guest's own arguments, whose first word are the flags.
+            let flags = if number == SYS_CLONE3 { unsafe { (a as *const usize).read() } } else { a };
+            let own_memory = number == SYS_FORK || flags & CLONE_VM == 0;
+            gate::forked();
             let result = go();
-            if result == 0 {
+            // A child on our memory must leave it as it is.
+            if result == 0 && own_memory {
                 lifecycle::in_child();
             }
             result
         }
         SYS_SECCOMP => {
+            if a == 0 && gate::is_on() {
+                gate::give_up();
+            }
             sink::seal(a == 0);
             go()
         }
@@ -54,12 +63,17 @@ fn controlled([word, op, value, four, five, six]: [Reg; 6], pc: Reg, go: &dyn Fn
         sys::set_errno(error);
         -1_isize as Reg
     };
+    const PRIVATE: usize = 128;
+    if matches!(op & 0x7f, 0 | 9) && super::wait::is_shared_abroad(op & PRIVATE == 0) {
+        return Some(model::outside(Arrival::call(OpKind::Wait, word, slot, pc), go));
+    }
     let all = |word: Reg| model::wake_some(word as u64, u64::MAX, u32::MAX);
     Some(match op & 0x7f {
         // WAIT has a time from now, WAIT_BITSET one of a clock.
         0 | 9 => {
             let deadline = match (four, op & 0x7f) {
                 (0, _) => u64::MAX,
+                (four, _) if !clock::is_duration(four) => return None,
                 (four, 0) => time::after(clock::timespec(four)),
                 (four, _) => clock::deadline(usize::from(op & CLOCK_REALTIME == 0), four),
             };

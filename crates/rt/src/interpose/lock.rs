@@ -86,7 +86,17 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
         let result = real::call(attempt, lock, 0, 0, 0, 0) as i32;
         if c11 && result == 1 { errno::EBUSY } else { result }
     };
-    if patience != Patience::None && refuses_itself(slot, lock) {
+    let bad = match slot {
+        Slot::pthread_mutex_timedlock
+        | Slot::mtx_timedlock
+        | Slot::pthread_rwlock_timedrdlock
+        | Slot::pthread_rwlock_timedwrlock => !clock::is_valid(b),
+        Slot::pthread_mutex_clocklock | Slot::pthread_rwlock_clockrdlock | Slot::pthread_rwlock_clockwrlock => {
+            !clock::is_valid(c) || b > 1
+        }
+        _ => false,
+    };
+    if bad || patience != Patience::None && refuses_itself(slot, lock) {
         gate::point(arrival);
         return Some(real::call(slot, lock, b, c, 0, 0));
     }
@@ -128,16 +138,25 @@ fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
         }
     }
     stream::emit(EventKind::Release, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
-    real::call(slot, lock, 0, 0, 0, 0)
+    let result = real::call(slot, lock, 0, 0, 0, 0);
+    if gate::is_unseen() {
+        model::wake_all(lock as u64);
+    }
+    result
 }
 
 /// Runs a one-time initialisation, or waits for whoever does.
 fn once(slot: Slot, object: Reg, routine: Reg, pc: Reg) -> Reg {
     stream::pend(slot as u16, object as u64, pc);
-    let ours = gate::is_on() && model::once_begins(Arrival::call(OpKind::Lock, object, slot as u16, pc));
+    if gate::is_on() {
+        // glibc: 1 while it is under way, 2 when it is done, and the number of forks above.
+        // SAFETY: I9: the guest's own object.
+        let under_way = || unsafe { (object as *const u32).read_volatile() } & 3 == 1;
+        model::once(Arrival::call(OpKind::Lock, object, slot as u16, pc), under_way);
+    }
     let result = real::call(slot, object, routine, 0, 0, 0);
-    if ours {
-        model::once_ends(object as u64);
+    if gate::is_on() {
+        model::wake_all(object as u64);
     }
     stream::unpend();
     stream::emit(EventKind::Once, pc, [pack::object(object as u64, 0), 0, 0]);
@@ -149,7 +168,7 @@ fn end_guard(slot: Slot, guard: Reg, pc: Reg) -> Reg {
     stream::emit(EventKind::Release, pc, [pack::object(guard as u64, how.pack()), 0, 0]);
     let result = real::call(slot, guard, 0, 0, 0, 0);
     if gate::is_on() {
-        model::once_ends(guard as u64);
+        model::wake_all(guard as u64);
     }
     result
 }
@@ -199,11 +218,13 @@ wrappers! {
     // Non-zero: this thread initialises, and holds the guard until release or abort.
     __cxa_guard_acquire(guard; pc) => {
         stream::pend(SLOT as u16, guard as u64, pc);
-        let ours = gate::is_on() && model::once_begins(Arrival::call(OpKind::Lock, guard, SLOT as u16, pc));
-        let result = real::call(SLOT, guard, 0, 0, 0, 0);
-        if ours && result as u32 == 0 {
-            model::once_ends(guard as u64);
+        if gate::is_on() {
+            // Both C++ libraries: the first byte when it is done, bits of the second while it is under way.
+            // SAFETY: I9: the guest's own guard.
+            let under_way = || matches!(unsafe { (guard as *const [u8; 2]).read_volatile() }, [0, state] if state & 3 != 0);
+            model::once(Arrival::call(OpKind::Lock, guard, SLOT as u16, pc), under_way);
         }
+        let result = real::call(SLOT, guard, 0, 0, 0, 0);
         stream::unpend();
         if result as u32 != 0 {
             let how = Acquire::of(Primitive::Guard, Mode::Exclusive);

@@ -30,10 +30,28 @@ fn is_code(handler: usize) -> bool {
     handler > 1 && handler != usize::MAX
 }
 
+const SA_RESTART: usize = 0x1000_0000;
+const SA_RESETHAND: usize = 0x8000_0000;
+const SA_SIGINFO: usize = 4;
+
+/// What the gate wants to know of an action.
+fn flags_of(handler: usize, flags: usize) -> u32 {
+    use gate::handler::action::{HANDLED, INFORMED, RESETS, RESTARTS};
+    if !is_code(handler) {
+        return 0;
+    }
+    let known = [(SA_RESTART, RESTARTS), (SA_RESETHAND, RESETS), (SA_SIGINFO, INFORMED)];
+    known.iter().filter(|(flag, _)| flags & flag != 0).fold(HANDLED, |sum, (_, own)| sum | own)
+}
+
 /// Runs in front of every handler. The kernel passes all three arguments whatever the handler takes.
 extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
     let handler = HANDLERS.get(signal as usize).map_or(0, |handler| handler.load(Ordering::Acquire));
     if !is_code(handler) {
+        return;
+    }
+    // SAFETY: the kernel's own.
+    if unsafe { gate::handler::defer(signal as usize, info) } {
         return;
     }
     // SAFETY: I9: the guest's own handler.
@@ -53,12 +71,12 @@ extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
         }
         depth
     });
-    let parked = gate::handler_begins();
+    let before = gate::handler::begins();
     stream::emit(EventKind::HandlerBegin, 0, [signal as u64, 0, 0]);
     handler(signal, info, context);
     stream::emit(EventKind::HandlerEnd, 0, [signal as u64, 0, 0]);
-    if let Some(parked) = parked {
-        gate::handler_ends(parked);
+    if let Some(before) = before {
+        gate::handler::ends(before, signal as usize);
     }
     if let (Some(state), Some(depth)) = (thread_state::current(), depth) {
         function::restore(state, depth);
@@ -105,6 +123,11 @@ wrappers! {
             passed = action.as_ptr() as usize;
         }
         let result = real::call(SLOT, signal, passed, old, 0, 0);
+        if result as u32 == 0 && act != 0 {
+            // SAFETY: I9: the guest's `struct sigaction`.
+            let action = unsafe { (act as *const [usize; ACTION_WORDS]).read_unaligned() };
+            gate::handler::set_action(signal as u32 as usize, flags_of(action[0], action[17]));
+        }
         if result as u32 != 0 {
             if let Some(cell) = cell {
                 cell.store(before, Ordering::Release);
@@ -134,6 +157,8 @@ wrappers! {
             }
             return result;
         }
+        // As in BSD: calls go on.
+        gate::handler::set_action(signal as u32 as usize, flags_of(handler, SA_RESTART));
         if result == ours() { before } else { result }
     };
 }

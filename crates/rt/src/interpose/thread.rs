@@ -84,6 +84,12 @@ pub fn prepare() {
 /// Rounds of destructors that are left to the guest's keys before ours counts: libc makes four.
 const ROUNDS: usize = 3;
 
+/// The first thread can be joined too.
+pub fn remember_main(index: u32) {
+    // SAFETY: no effect on memory.
+    remember(unsafe { pthread_self() }, index);
+}
+
 /// Makes sure that the calling thread's end is noticed.
 pub fn arm_exit(round: usize) -> bool {
     KEY_READY.load(Ordering::Acquire) == 1
@@ -168,7 +174,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     }
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
-    let result = arrange(run as *const () as usize, start as usize);
+    let result = gate::deaf(|| arrange(run as *const () as usize, start as usize));
     if result as u32 != 0 {
         gate::create_failed(index);
     }
@@ -203,30 +209,35 @@ fn controlled_join(slot: Slot, index: u32, handle: Reg, b: Reg, c: Reg, d: Reg, 
     let arrival = Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Join, 0, slot as u16, pc) };
     let real = || real::call(slot, handle, b, c, d, 0);
     let own = thread_state::current().is_some_and(|state| state.index == index);
-    if index == u32::MAX || own {
+    if index == u32::MAX || own || gate::has_ended(index).is_none() {
         // A thread that we did not see made; or itself, which the real function refuses.
         return Some(model::outside(arrival, real));
     }
+    let ended = || gate::has_ended(index) != Some(false);
     let deadline = match slot {
         Slot::pthread_tryjoin_np => {
             gate::point(arrival);
-            return Some(if gate::has_ended(index) { join_now(handle, b) } else { errno::EBUSY as Reg });
+            return Some(if ended() { join_now(slot, handle, b) } else { errno::EBUSY as Reg });
         }
         Slot::pthread_timedjoin_np => clock::deadline(0, c),
         Slot::pthread_clockjoin_np => clock::deadline(c, d),
         _ => u64::MAX,
     };
-    match model::acquire(arrival, deadline, || gate::has_ended(index).then_some(()))? {
-        Ok(()) if slot == Slot::thrd_join => Some(real()),
-        Ok(()) => Some(join_now(handle, b)),
-        Err(Woken::TimedOut) => Some(errno::ETIMEDOUT as Reg),
-        Err(_) => Some(real()),
+    loop {
+        super::wait::cancellation_point();
+        match model::acquire(arrival, deadline, false, || ended().then_some(()))? {
+            Ok(()) => return Some(join_now(slot, handle, b)),
+            Err(Woken::TimedOut) => return Some(errno::ETIMEDOUT as Reg),
+            // Asked to end; the next round does so, if it may.
+            Err(_) => {}
+        }
     }
 }
 
 /// The thread is past its last point: the kernel needs a moment to see it off.
-fn join_now(handle: Reg, value: Reg) -> Reg {
-    real::call(Slot::pthread_join, handle, value, 0, 0, 0)
+fn join_now(slot: Slot, handle: Reg, value: Reg) -> Reg {
+    let slot = if slot == Slot::thrd_join { slot } else { Slot::pthread_join };
+    gate::deaf(|| real::call(slot, handle, value, 0, 0, 0))
 }
 
 fn detach(slot: Slot, handle: Reg, pc: Reg) -> Reg {

@@ -26,12 +26,44 @@ unsafe extern "C" {
     fn pthread_testcancel();
 }
 
+/// Where a thread may be cancelled: if it was asked to end, it does, past our frames.
+pub(super) fn cancellation_point() {
+    // SAFETY: nothing of ours is held, and the frames in between have nothing to clean up.
+    unsafe { pthread_testcancel() };
+}
+
+/// Whether another process may be at the other end: an object for several, and relatives.
+pub(super) fn is_shared_abroad(says_so: bool) -> bool {
+    says_so && (sys::has_children() || gate::has_forked())
+}
+
+/// Where glibc says that a condition is for several processes.
+fn is_shared_condition(cond: Reg) -> bool {
+    const REFS: usize = 36;
+    // SAFETY: I9: the guest's own condition.
+    is_shared_abroad(unsafe { ((cond + REFS) as *const u32).read_volatile() } & 1 != 0)
+}
+
 /// Waits in the gate. `None`: not under control.
 fn controlled_wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -> Option<Reg> {
     if !gate::is_on() {
         return None;
     }
     let c11 = matches!(slot, Slot::cnd_wait | Slot::cnd_timedwait);
+    let until = match slot {
+        Slot::pthread_cond_timedwait | Slot::cnd_timedwait => c,
+        Slot::pthread_cond_clockwait => d,
+        _ => 0,
+    };
+    let arrival = Arrival::call(OpKind::Wait, cond, slot as u16, pc);
+    if !clock::is_valid(until) || slot == Slot::pthread_cond_clockwait && c > 1 {
+        gate::point(arrival);
+        return None;
+    }
+    cancellation_point();
+    if !c11 && is_shared_condition(cond) {
+        return Some(model::wait_outside(arrival, mutex as u64, || real::call(slot, cond, mutex, c, d, 0)));
+    }
     let deadline = match slot {
         Slot::pthread_cond_timedwait => clock::of_condition(cond, c),
         Slot::pthread_cond_clockwait => clock::deadline(c, d),
@@ -42,7 +74,6 @@ fn controlled_wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -
         true => (Slot::mtx_unlock, Slot::mtx_trylock),
         false => (Slot::pthread_mutex_unlock, Slot::pthread_mutex_trylock),
     };
-    let arrival = Arrival::call(OpKind::Wait, cond, slot as u16, pc);
     let unlock = || real::call(unlock, mutex, 0, 0, 0, 0) as i32;
     let relock = || {
         let result = real::call(relock, mutex, 0, 0, 0, 0) as i32;
@@ -53,8 +84,7 @@ fn controlled_wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -
         Err(Woken::TimedOut) if c11 => 4,
         Err(Woken::TimedOut) => errno::ETIMEDOUT,
         Err(_) => {
-            // SAFETY: the calling thread was asked to end and is at a point where it may; it holds the mutex.
-            unsafe { pthread_testcancel() };
+            cancellation_point();
             0
         }
     };
@@ -74,11 +104,18 @@ fn wake(slot: Slot, kind: EventKind, object: Reg, pc: Reg) -> Reg {
             }
         } else {
             // Then also the real one, for whoever waits without us.
-            model::signal(arrival, if kind == EventKind::Signal { 1 } else { u64::MAX });
+            let most = if kind == EventKind::Signal { 1 } else { u64::MAX };
+            if model::signal(arrival, most).is_none() {
+                model::wake_some(object as u64, most, u32::MAX);
+            }
         }
     }
     stream::emit(kind, pc, [pack::object(object as u64, 0), 0, 0]);
-    real::call(slot, object, 0, 0, 0, 0)
+    let result = real::call(slot, object, 0, 0, 0, 0);
+    if kind == EventKind::SemPost && gate::is_on() {
+        model::wake_all(object as u64);
+    }
+    result
 }
 
 /// Takes a semaphore in the gate. `None`: not under control.
@@ -98,27 +135,56 @@ fn controlled_down(slot: Slot, sem: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg>
         Slot::sem_clockwait => clock::deadline(b, c),
         _ => u64::MAX,
     };
+    if !clock::is_valid(if slot == Slot::sem_clockwait {
+        c
+    } else if slot == Slot::sem_timedwait {
+        b
+    } else {
+        0
+    }) {
+        gate::point(arrival);
+        return None;
+    }
     let tried = || match attempt() {
         0 => Some(0),
         _ if sys::errno() == errno::EAGAIN => None,
         other => Some(other),
     };
-    Some(match model::acquire(arrival, deadline, tried)? {
-        Ok(0) => {
-            sys::set_errno(before);
-            0
+    loop {
+        cancellation_point();
+        if is_shared_semaphore(sem) && value(sem) == 0 {
+            return Some(model::outside(arrival, || real::call(slot, sem, b, c, 0, 0)));
         }
-        Ok(other) => other as Reg,
-        Err(Woken::TimedOut) => {
-            sys::set_errno(errno::ETIMEDOUT);
-            -1_isize as Reg
-        }
-        Err(_) => {
-            // SAFETY: the calling thread was asked to end and is at a point where it may.
-            unsafe { pthread_testcancel() };
-            0
-        }
-    })
+        let error = match model::acquire(arrival, deadline, true, tried)? {
+            Ok(0) => {
+                if value(sem) == 0 {
+                    model::exhausted(sem as u64);
+                }
+                sys::set_errno(before);
+                return Some(0);
+            }
+            Ok(other) => return Some(other as Reg),
+            Err(Woken::TimedOut) => errno::ETIMEDOUT,
+            Err(Woken::Interrupted) => errno::EINTR,
+            // Asked to end; the next round does so, if it may.
+            Err(_) => continue,
+        };
+        sys::set_errno(error);
+        return Some(-1_i32 as u32 as Reg);
+    }
+}
+
+/// Where glibc keeps a semaphore's value.
+fn value(sem: Reg) -> u32 {
+    // SAFETY: I9: the guest's own semaphore.
+    unsafe { (sem as *const u32).read_volatile() }
+}
+
+/// Where it says that a semaphore is for several processes.
+fn is_shared_semaphore(sem: Reg) -> bool {
+    const PRIVATE: usize = 8;
+    // SAFETY: I9: as above.
+    is_shared_abroad(unsafe { ((sem + PRIVATE) as *const u32).read_volatile() } != 0)
 }
 
 /// Takes a semaphore. Failures are told by -1; the reason is in `errno`, which we leave alone.
@@ -149,7 +215,10 @@ wrappers! {
         // Tells the last one from the others.
         const SERIAL: Reg = -1_i32 as u32 as Reg;
         let arrival = Arrival::call(OpKind::Wait, barrier, SLOT as u16, pc);
-        let result = match model::barrier(arrival) {
+        // SAFETY: I9: the guest's own barrier; where glibc says that it is for several processes.
+        let abroad = is_shared_abroad(unsafe { ((barrier + 12) as *const u32).read_volatile() } != 0);
+        let modelled = if abroad { None } else { model::barrier(arrival) };
+        let result = match modelled {
             Some(last) => if last { SERIAL } else { 0 },
             None => model::outside(arrival, || real::call(SLOT, barrier, 0, 0, 0, 0)),
         };
