@@ -241,6 +241,11 @@ impl ControlFile {
         put(&mut header, at::LOG_CAPACITY, &self.capacity.to_le_bytes());
         put(&mut header, at::SEED, &world.random.unwrap_or(request.spec.seed).to_le_bytes());
         put(&mut header, at::UNMET, &(count as u32).to_le_bytes());
+        // Whoever sat there in the last run has left.
+        let mut threads = [0; 4];
+        self.file.read_exact_at(&mut threads, at::THREADS as u64)?;
+        let used = (u32::from_le_bytes(threads) as usize).min(layout::SEATS);
+        self.file.write_all_at(&vec![0; used * layout::SEAT], layout::HEADER as u64)?;
         // Past what `create` wrote; the zeroes in between say that no run has begun.
         let asked = header.get(at::FLAGS..).unwrap_or(&[]);
         self.file.write_all_at(asked, at::FLAGS as u64)?;

@@ -6,8 +6,10 @@ use selvedge_events::interpose::{Family, INTERPOSED};
 use super::control::{Seat, seats};
 use crate::sys;
 
-/// How long to wait for somebody to come.
-const MOST_NS: u64 = 20_000_000;
+/// How long to wait for somebody who waits for signals: the one that was sent wakes it, unless it is not for it.
+const SURE_NS: u64 = 500_000_000;
+/// How long to wait for somebody who may or may not notice.
+const PERHAPS_NS: u64 = 20_000_000;
 const PAUSE_NS: u64 = 20_000;
 
 /// The threads that a signal may wake, as they are before it is sent.
@@ -42,8 +44,10 @@ impl Waiting {
         if !moves {
             return;
         }
+        let sure = target.is_none_or(is_awaited_by);
+        let most = if sure { SURE_NS } else { PERHAPS_NS };
         let begun = sys::clock_ns(1);
-        while sys::clock_ns(1).saturating_sub(begun) < MOST_NS {
+        while sys::clock_ns(1).saturating_sub(begun) < most {
             let moved = match target {
                 Some(seat) => Some((seat.state(), seat.kind())) != before,
                 None => (0_u32..).zip(self.outside).any(|(at, was)| was && !is_awaited_by(Seat(at))),
