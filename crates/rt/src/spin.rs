@@ -27,7 +27,7 @@ impl Spin {
             if self.0.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(Held(self));
             }
-            if round > 100 {
+            if round > 100 && !crate::sink::is_sealed() {
                 crate::sys::sched_yield();
             } else {
                 core::hint::spin_loop();

@@ -34,6 +34,7 @@ mod nr {
     pub(super) const GETSOCKOPT: usize = 55;
     pub(super) const WAITID: usize = 247;
     pub(super) const RT_TGSIGQUEUEINFO: usize = 297;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const WAIT4: usize = 61;
     pub(super) const SETPGID: usize = 109;
     pub(super) const GETPPID: usize = 110;
@@ -358,6 +359,20 @@ pub fn has_children() -> bool {
     let mut info = [0_u64; 16];
     // SAFETY: a `siginfo_t` of ours.
     unsafe { raw(nr::WAITID, [P_ALL, 0, info.as_mut_ptr() as usize, OPTIONS, 0, 0]) == 0 }
+}
+
+/// All signals but those of the C library itself.
+pub const ALL_SIGNALS: u64 = !(0b11 << 31 | 1 << 8 | 1 << 18);
+
+/// Makes `mask` the set of signals that the calling thread blocks; answers what it was.
+pub fn swap_signal_mask(mask: u64) -> u64 {
+    const SIG_SETMASK: usize = 2;
+    let mut old = 0_u64;
+    // SAFETY: both sets are ours, and have the kernel's eight bytes.
+    let _ = unsafe {
+        raw(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as usize, &raw mut old as usize, 8, 0, 0])
+    };
+    old
 }
 
 /// Sends the calling thread a signal again, with what the kernel said about it.

@@ -622,6 +622,25 @@ pub fn create(thread: u32, parent: u32) {
     }
 }
 
+/// The calling thread may soon be forbidden to wait for others: it runs free from here on.
+pub fn withdraw() {
+    let Some(visit) = visit() else { return };
+    let Some(held) = lock() else { return };
+    control::add64(at::FOREIGN_THREADS, 1);
+    UNSEATED.fetch_add(1, Ordering::Relaxed);
+    EVER_UNSEATED.store(true, Ordering::Relaxed);
+    model::wake_joiners(visit.seat.get(seat::THREAD));
+    control::unlink(visit.seat);
+    visit.seat.set_state(SeatState::Empty);
+    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
+    unsafe { (*visit.state).seat = 0 };
+    if seats().next().is_some() {
+        give_away(held, visit.seat);
+    } else {
+        word32(at::RUNNING).store(NOBODY, Ordering::SeqCst);
+    }
+}
+
 /// The seat that this very thread has or had.
 fn seat_of(thread: u32) -> Option<Seat> {
     Seat::of(thread).filter(|seat| seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread)
@@ -661,6 +680,7 @@ pub fn start(state: &mut ThreadState) {
 pub fn has_ended(thread: u32) -> Option<bool> {
     match seat_of(thread) {
         Some(seat) => Some(seat.state() == SeatState::Ended),
+        // Or its seat was given to another since.
         None if EVER_UNSEATED.load(Ordering::Relaxed) => None,
         None => Some(true),
     }
@@ -673,7 +693,11 @@ pub fn adopt(state: &mut ThreadState) {
     }
     control::add64(at::FOREIGN_THREADS, 1);
     let Some(_held) = lock() else { return };
-    let Some(seat) = seat_for(state.index, u32::MAX) else { return };
+    let Some(seat) = seat_for(state.index, u32::MAX) else {
+        UNSEATED.fetch_add(1, Ordering::Relaxed);
+        EVER_UNSEATED.store(true, Ordering::Relaxed);
+        return;
+    };
     seat.set(seat::TID, sys::gettid());
     seat.set_state(SeatState::Outside);
     state.seat = seat.0 + 1;
@@ -683,7 +707,7 @@ pub fn adopt(state: &mut ThreadState) {
 pub fn exit() {
     let Some(state) = thread_state::current().filter(|_| is_on()) else { return };
     if state.seat == 0 {
-        UNSEATED.fetch_sub(u32::from(state.parent != u32::MAX), Ordering::Relaxed);
+        UNSEATED.fetch_sub(1, Ordering::Relaxed);
         return;
     }
     // A thread that was cancelled in the gate never left it.

@@ -42,9 +42,7 @@ pub extern "C" fn syscall(number: Reg, a: Reg, b: Reg, c: Reg, d: Reg, e: Reg, f
             result
         }
         SYS_SECCOMP => {
-            if a == 0 && gate::is_on() {
-                gate::give_up();
-            }
+            gate::withdraw();
             sink::seal(a == 0);
             go()
         }

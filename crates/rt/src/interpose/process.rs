@@ -32,10 +32,8 @@ pub extern "C" fn note(index: u32, pc: Reg, first: Reg, second: Reg) {
     if slot == Slot::_exit as usize || slot == Slot::_Exit as usize || slot == Slot::quick_exit as usize {
         sink::clean_exit();
     } else if slot == Slot::prctl as usize && first == PR_SET_SECCOMP {
-        // Strict mode forbids reading the counter too, and waiting for each other.
-        if second == SECCOMP_MODE_STRICT && gate::is_on() {
-            gate::give_up();
-        }
+        gate::withdraw();
+        // Strict mode forbids reading the counter too.
         sink::seal(second == SECCOMP_MODE_STRICT);
     } else if slot == Slot::prctl as usize && first == PR_SET_TSC && second == PR_TSC_SIGSEGV {
         sink::seal(true);

@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{real, shadow, sink, stream};
+use crate::{real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ struct Start {
     argument: usize,
     index: u32,
     parent: u32,
+    /// The signals that the parent blocks, while it blocks all for the child's sake.
+    mask: u64,
 }
 
 static STARTS: Pool<Start> = Pool::new();
@@ -109,11 +111,14 @@ extern "C" fn on_exit(round: *mut c_void) {
     thread_state::leave();
 }
 
+/// No mask is to be restored.
+const NO_MASK: u64 = u64::MAX;
+
 /// Runs first in every thread that the guest makes.
 extern "C" fn run(start: *mut Start) -> usize {
     // SAFETY: I2: made by `create` for this thread alone.
-    let (routine, argument, index, parent) =
-        unsafe { ((*start).routine, (*start).argument, (*start).index, (*start).parent) };
+    let (routine, argument, index, parent, mask) =
+        unsafe { ((*start).routine, (*start).argument, (*start).index, (*start).parent, (*start).mask) };
     // SAFETY: I2: from this pool, not used again.
     unsafe { STARTS.give(start) };
     if let Some(state) = thread_state::make(index, parent) {
@@ -124,6 +129,13 @@ extern "C" fn run(start: *mut Start) -> usize {
             stream::thread_start(state);
         }
         arm_exit(1);
+    }
+    if mask != NO_MASK {
+        let own = sys::swap_signal_mask(mask);
+        if own != sys::ALL_SIGNALS {
+            // The thread was made with a mask of its own.
+            sys::swap_signal_mask(own);
+        }
     }
     // SAFETY: I9: the guest's own start routine; pthreads and C11 both take a pointer, and leave the
     // result in the same register.
@@ -166,15 +178,21 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     };
     let index = thread_state::reserve_index();
     parent.children += 1;
-    // SAFETY: I2: fresh from the pool.
-    unsafe { start.write(Start { routine, argument, index, parent: parent.index }) };
+    // A handler that ran before the child has its state would make it a stranger.
+    let hold = gate::is_on() && !sink::is_sealed();
     if gate::is_on() {
         gate::point(Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Create, 0, slot as u16, pc) });
         gate::create(index, parent.index);
     }
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
+    let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
+    // SAFETY: I2: fresh from the pool.
+    unsafe { start.write(Start { routine, argument, index, parent: parent.index, mask }) };
     let result = gate::deaf(|| arrange(run as *const () as usize, start as usize));
+    if hold {
+        sys::swap_signal_mask(mask);
+    }
     if result as u32 != 0 {
         gate::create_failed(index);
     }
