@@ -10,7 +10,7 @@ use selvedge_events::{EventKind, ThreadIx};
 use selvedge_trace::{Event, EventBody, Process};
 
 use crate::names::{Names, Source};
-use crate::view::{Filter, View, printable, views};
+use crate::view::{Filter, Stamp, View, printable, views};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub fn write_columns(process: &Process, options: ColumnOptions, out: &mut dyn Wr
         let path = process.thread(*thread).map(|thread| thread.path.clone()).unwrap_or_default();
         printable(&format!("{} ({path})", names.thread(*thread)))
     };
-    table.row("ns", &threads.iter().map(title).collect::<Vec<_>>())?;
+    table.row(if process.is_controlled() { "#" } else { "ns" }, &threads.iter().map(title).collect::<Vec<_>>())?;
     table.rule()?;
     let mut snippets = Snippets::default();
     let mut folded: Option<(ThreadIx, u64)> = None;
@@ -126,7 +126,11 @@ impl Table<'_> {
             "" => format!("{} {}", view.op, view.detail),
             name => format!("{} {name}", view.op),
         };
-        let time = format!("{}{}", if view.is_timed() { "" } else { "~" }, view.nanos - first);
+        let mark = if view.is_timed() { "" } else { "~" };
+        let time = match view.at {
+            Stamp::Nanos(nanos) => format!("{mark}{}", nanos - first),
+            Stamp::Number(number) => format!("{mark}{number}"),
+        };
         self.cell(&time, view.event.thread, &what)?;
         // The source line below what it does; a thread's begin and end have none of their own.
         let own = !matches!(view.event.body, EventBody::ThreadStart { .. } | EventBody::ThreadExit);
