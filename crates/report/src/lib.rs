@@ -4,10 +4,15 @@
 //! named fields; [`text`], [`json`], [`columns`] and [`std`](mod@std_form) write those, and [`summary`]
 //! writes what holds for the trace as a whole. Nothing here decides anything: it reads the model and
 //! writes to what it is given.
+//!
+//! Runs that hang are explained: [`hang`] says who waits for whom. Findings have ids ([`fingerprint`]) that are the
+//! same everywhere.
 
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod fingerprint;
+pub mod hang;
 pub mod json;
 pub mod names;
 pub mod std_form;
