@@ -11,10 +11,13 @@
 //! Tests of one situation rather than of a folder work in a [`Lab`]: a scratch directory with the tool under test,
 //! where runs are bounded and traces are read back as data ([`Trace`]).
 //!
+//! A [`Subject`] is recorded under schedules that a test chooses ([`Controlled`]).
+//!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
 mod compare;
+mod controlled;
 mod directives;
 mod gaps;
 mod lab;
@@ -28,6 +31,7 @@ mod toolchain;
 mod trace_json;
 
 pub use compare::{Mismatch, compare};
+pub use controlled::{Controlled, Subject};
 pub use directives::{DirectiveError, Directives, Ending, Need, guilty_lines};
 pub use gaps::{Gap, Gaps, GapsError};
 pub use lab::Lab;
