@@ -19,7 +19,8 @@ pub struct Trace {
 pub struct Header {
     /// How many events there are.
     pub events: u64,
-    /// What one unit of the trace's clock is worth.
+    /// What one unit of the trace's clock is worth; 0 under control, where events are numbered.
+    #[serde(default)]
     pub tick_ns: f64,
     /// The threads, by number.
     pub threads: Vec<Thread>,

@@ -369,9 +369,7 @@ pub fn swap_signal_mask(mask: u64) -> u64 {
     const SIG_SETMASK: usize = 2;
     let mut old = 0_u64;
     // SAFETY: both sets are ours, and have the kernel's eight bytes.
-    let _ = unsafe {
-        raw(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as usize, &raw mut old as usize, 8, 0, 0])
-    };
+    let _ = unsafe { raw(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as usize, &raw mut old as usize, 8, 0, 0]) };
     old
 }
 

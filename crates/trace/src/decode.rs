@@ -16,7 +16,7 @@ use selvedge_events::hooks::Rw;
 use selvedge_events::pack::{self, Small, Word};
 use selvedge_events::{EventKind, GuestAddr, SiteId, ThreadIx, Ticks};
 
-use crate::context::{Contexts, Stack};
+use crate::context::{ContextId, Contexts, Stack};
 use crate::event::{Event, EventBody, Exactness, Place, body, place};
 use crate::limits;
 use crate::read::TraceFile;
@@ -75,6 +75,11 @@ impl ThreadEvents {
     /// Bytes of words read so far, padding not counted.
     pub fn bytes(&self) -> u64 {
         self.words.used * 8
+    }
+
+    /// The calling context after the words read so far.
+    pub fn context(&self) -> ContextId {
+        self.stack.top()
     }
 
     /// What was left out so far.

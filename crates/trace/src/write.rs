@@ -48,6 +48,14 @@ impl TraceBuilder {
         self
     }
 
+    /// Says that the run was made under control. Times are then numbers of events, in units of
+    /// [`pack::TICK`].
+    pub fn controlled(&mut self) -> &mut TraceBuilder {
+        let flags = layout::FLAG_CLEAN_EXIT | layout::FLAG_CONTROLLED;
+        self.put(at::FLAGS, &flags.to_le_bytes());
+        self.clocks((0, 0), (0, 0))
+    }
+
     /// Sets a counter.
     pub fn counter(&mut self, counter: Counter, value: u64) -> &mut TraceBuilder {
         self.put(at::COUNTERS + 8 * counter as usize, &value.to_le_bytes());

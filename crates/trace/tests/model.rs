@@ -121,6 +121,38 @@ fn clocks_convert() {
 }
 
 #[test]
+fn under_control_a_time_is_a_number_and_the_order_is_exact() {
+    use EventKind::*;
+    let at = |number: u64| number << pack::TICK_SHIFT;
+    let (mut main, mut child) = (Stream::default(), Stream::default());
+    // An acquisition before a release: only time counts, whatever the instants say.
+    main.wide(ThreadStart, at(1), pack::NO_PC, [u64::from(u32::MAX) << 32, 0, 0])
+        .wide(ThreadCreate, at(2), pc_payload(0, 0x111), [1, 0, 0])
+        .access(0, BALANCE, Some(at(5)))
+        .access(1, BALANCE, Some(at(7)));
+    child
+        .wide(ThreadStart, at(3), pack::NO_PC, [1, 0, 0])
+        .push(0x40_1100)
+        .access(0, BALANCE, Some(at(4)))
+        .access(1, BALANCE, Some(at(6)))
+        .push(0x40_1200);
+    let mut file = TraceBuilder::new();
+    file.controlled()
+        .module(0, 0x40_0000, 0x41_0000, &[7; 20], "/bin/account")
+        .sites(0, &[(0, 0x124, "__tsan_read4"), (1, 0x128, "__tsan_write4")])
+        .stream(0, &main)
+        .stream(1, &child);
+    let process = process(&file);
+    assert!(process.is_controlled());
+    assert_eq!(process.exactness(), "made under control: all events are in one order");
+    let order: Vec<(u64, u32)> = process.events().map(|event| (process.number(event.time), event.thread.0)).collect();
+    assert_eq!(order, [(1, 0), (2, 0), (3, 1), (4, 1), (5, 0), (6, 1), (7, 0)]);
+    let child = process.thread(ThreadIx(1)).expect("the child");
+    assert_eq!(child.created.map(|(place, _)| place), Some(Place::Code { module: ModuleIx(0), offset: 0x111 }));
+    assert_eq!(process.contexts().frames(child.context), [0x40_1200, 0x40_1100], "also what follows its last event");
+}
+
+#[test]
 fn counters_come_with_their_sentences() {
     let process = process(&account());
     let counters: Vec<_> = process.file().header().counters().collect();
