@@ -143,7 +143,6 @@ impl Controlled {
             log: Log::Switches,
             most_steps: 10_000_000,
             until: None,
-            mark: None,
             world: World::default(),
         };
         let run = self.server.run(&request, self.timeout).map_err(|error| failed("run")(&error))?;

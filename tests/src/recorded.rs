@@ -112,7 +112,6 @@ impl Subject {
             log: Log::All,
             most_steps: 100_000,
             until: None,
-            mark: None,
             world: World::default(),
         };
         control.ask(&request, false).expect("asked");

@@ -74,7 +74,9 @@ fn a_failure_is_found_kept_replayed_and_made_small() {
     let found = subject.sh("\"$S\" explore --out \"$D/store\" --json \"$D/f.json\" -- \"$P\"");
     assert_eq!(found.ending, Ending::Exit(66), "{}", found.stderr);
     // Findings on standard output, the rest on standard error.
-    for part in ["WARNING: Selvedge: ", "exit code 3: 10 too much", "SUMMARY: Selvedge: ", "selvedge replay "] {
+    let parts =
+        ["WARNING: Selvedge: ", "exit code 3: 10 too much", "comes between", "SUMMARY: Selvedge: ", "selvedge replay "];
+    for part in parts {
         assert!(found.stdout.contains(part), "{part}:\n{}", found.stdout);
     }
     assert!(!found.stdout.contains("balance 8") && !found.stderr.contains("WARNING"), "{}", found.stderr);
@@ -84,7 +86,16 @@ fn a_failure_is_found_kept_replayed_and_made_small() {
     assert_eq!((&report["version"], &report["runs"]["total"]), (&Value::from(1), &Value::from(1000)));
     let finding = &report["findings"][0];
     assert_eq!((&finding["status"], &finding["harm"]), (&"confirmed".into(), &"wrong-exit".into()));
-    assert_eq!(finding["clip"].as_str(), Some(&*subject.clip().to_string_lossy()));
+    assert_eq!(finding["kind"], "atomicity-violation");
+    let accesses = finding["accesses"].as_array().expect("a list");
+    let told: Vec<_> =
+        accesses.iter().map(|access| (&access["op"], &access["variable"], &access["function"])).collect();
+    let of = |op| (Value::from(op), Value::from("balance"), Value::from("withdraw"));
+    let wanted = [of("read"), of("write"), of("write")];
+    assert_eq!(told, wanted.iter().map(|(op, variable, function)| (op, variable, function)).collect::<Vec<_>>());
+    // The clip that is shown is the small one.
+    let shown = subject.clip().with_extension("min.clip");
+    assert_eq!(finding["clip"].as_str(), Some(&*shown.to_string_lossy()));
 
     let clip = subject.clip();
     let again = subject.lab.tool(["replay", "-n", "5", &clip.to_string_lossy()]);

@@ -26,8 +26,6 @@ pub struct ControlRequest {
     pub most_steps: u64,
     /// A thread and its point at which the run stops.
     pub until: Option<(ThreadIx, u32)>,
-    /// A thread and its point whose place in the trace is wanted.
-    pub mark: Option<(ThreadIx, u32)>,
     /// What the world looks like.
     pub world: World,
 }
@@ -92,8 +90,6 @@ pub struct Answer {
     pub hidden_blocks: u64,
     /// Hooks in signal handlers that could not be points.
     pub handlers_outside: u64,
-    /// Events before the marked point.
-    pub marked: Option<u64>,
     /// The thread that ran last.
     pub running: Option<ThreadIx>,
     /// The threads as they were at the end.
@@ -114,7 +110,6 @@ impl Answer {
             unmet: 0,
             hidden_blocks: 0,
             handlers_outside: 0,
-            marked: None,
             running: None,
             threads: Vec::new(),
         }
@@ -173,7 +168,7 @@ pub struct Seat {
 }
 
 /// Bytes of the header that are in use.
-const ASKED: usize = 264;
+const ASKED: usize = 256;
 
 /// A control file.
 #[derive(Debug)]
@@ -230,9 +225,6 @@ impl ControlFile {
         put(&mut header, at::STRATEGY, &request.spec.to_bytes());
         put(&mut header, at::SWITCHES, &(count as u64).to_le_bytes());
         put(&mut header, at::MOST_STEPS, &request.most_steps.to_le_bytes());
-        let (mark_thread, mark_point) = request.mark.map_or((NOBODY, 0), |(thread, point)| (thread.0, point));
-        put(&mut header, at::MARK_THREAD, &mark_thread.to_le_bytes());
-        put(&mut header, at::MARK_POINT, &mark_point.to_le_bytes());
         put(&mut header, at::UNTIL_THREAD, &until_thread.to_le_bytes());
         put(&mut header, at::UNTIL_POINT, &until_point.to_le_bytes());
         put(&mut header, at::SPURIOUS, &world.spurious.to_le_bytes());
@@ -285,7 +277,6 @@ impl ControlFile {
             unmet: word(at::UNMET),
             hidden_blocks: long(at::HIDDEN_BLOCKS),
             handlers_outside: long(at::HANDLERS_OUTSIDE),
-            marked: long(at::MARKED).checked_sub(1),
             running: Some(word(at::RUNNING)).filter(|thread| *thread != NOBODY).map(ThreadIx),
             threads: self.seats(word(at::THREADS))?,
         })
@@ -337,7 +328,6 @@ mod tests {
             log: Log::All,
             most_steps: 9,
             until: Some((ThreadIx(1), 2)),
-            mark: None,
             world: World { spurious: 3, ..World::default() },
         };
         file.ask(&request, true).expect("asked");
@@ -349,7 +339,6 @@ mod tests {
         assert_eq!(bytes.get(..8), Some(&layout::MAGIC[..]));
         let word = |at| u32_at(&bytes, at);
         assert_eq!((word(at::UNTIL_THREAD), word(at::UNTIL_POINT), word(at::SPURIOUS)), (Some(1), Some(2), Some(3)));
-        assert_eq!(word(at::MARK_THREAD), Some(NOBODY));
         let spec: [u8; Spec::BYTES] = array_at(&bytes, at::STRATEGY).expect("there");
         assert_eq!(Spec::from_bytes(&spec), Some(request.spec));
         let script: [u8; 16] = array_at(&bytes, layout::SWITCHES_AT).expect("there");

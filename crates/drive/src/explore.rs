@@ -302,7 +302,6 @@ fn request(options: &ExploreOptions, kind: StrategyKind, number: u64, length: u6
         log: Log::Switches,
         most_steps: options.most_steps,
         until: None,
-        mark: None,
         world: options.world,
     }
 }

@@ -83,7 +83,6 @@ pub fn request(clip: &Clip, script: &[Step], log: Log) -> ControlRequest {
         log,
         most_steps: clip.most_steps,
         until: None,
-        mark: None,
         world: clip.world,
     }
 }
@@ -112,8 +111,6 @@ pub fn replay(clip: &Clip, bench: &mut Bench<'_>) -> Result<Replayed, ReplayErro
 pub struct Alone {
     /// A thread and its point at which to stop.
     pub until: Option<(ThreadIx, u32)>,
-    /// A thread and its point whose place in the trace is wanted.
-    pub mark: Option<(ThreadIx, u32)>,
     /// Whether to leave a trace.
     pub record: bool,
     /// Whether the guest has our output.
@@ -140,7 +137,6 @@ pub fn ready(clip: &Clip, dir: &Path, how: Alone) -> Result<Ready, ReplayError> 
     let control = ControlFile::create(&dir.join("control"), 1 << 20).map_err(ReplayError::Prepare)?;
     let mut asked = request(clip, &clip.script, Log::All);
     asked.until = how.until;
-    asked.mark = how.mark;
     control.ask(&asked, false).map_err(ReplayError::Prepare)?;
     let mut plan = PlanSpec::new(if how.record { Observe::Record } else { Observe::Nothing }, dir);
     plan.images.clone_from(&clip.images);

@@ -10,8 +10,7 @@
 //! 16    flags u32           20 log mode u32      24 strategy, 32 bytes (`Spec` of the sched crate)
 //! 56    switches u64        64 most steps u64    72 until point u32    76 spurious: one wait in n, 0 none u32
 //! 80    wall clock base ns u64                   88 monotonic base ns u64
-//! 96    log capacity u64 (entries)               104 until thread u32  108 mark thread u32
-//! 112   seed of virtual random sources u64       120 mark point u32
+//! 96    log capacity u64 (entries)               104 until thread u32  112 seed of virtual random sources u64
 //! answered:
 //! 128   owner pid u32       132 state u32        136 steps u64         144 log entries u64
 //! 152   log entries lost u64                     160 running thread u32 (NOBODY: none)
@@ -20,7 +19,6 @@
 //! 200   expected site u32   204 expected kind u32                      208 site that came u32  212 kind u32
 //! 216   step of it u64      224 hidden blocks u64                      232 handlers outside control u64
 //! 240   foreign threads u64                      248 switches not met u32
-//! 256   events before the marked point, + 1; 0 where it was not reached u64
 //! 4096  seats, 512 bytes each
 //! then  switches of the schedule to replay, 16 bytes each
 //! then  log, 24 bytes each
@@ -102,9 +100,7 @@ pub mod at {
     pub const MONO_BASE: usize = 88;
     pub const LOG_CAPACITY: usize = 96;
     pub const UNTIL_THREAD: usize = 104;
-    pub const MARK_THREAD: usize = 108;
     pub const SEED: usize = 112;
-    pub const MARK_POINT: usize = 120;
     pub const OWNER: usize = 128;
     pub const STATE: usize = 132;
     pub const STEPS: usize = 136;
@@ -127,7 +123,6 @@ pub mod at {
     pub const HANDLERS_OUTSIDE: usize = 232;
     pub const FOREIGN_THREADS: usize = 240;
     pub const UNMET: usize = 248;
-    pub const MARKED: usize = 256;
 }
 
 /// How far a controlled run is.

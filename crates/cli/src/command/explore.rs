@@ -54,10 +54,26 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     let mut findings = Vec::new();
     let mut out = anstream::stdout().lock();
     for (failed, clip, path) in &clips {
-        let mut finding = explain::finding(clip, path, failed)?;
-        finding.replay = Some(format!("selvedge replay {}", path.display()));
-        write!(out, "{}", explain::text(clip, path, Some(failed), &finding)?)?;
-        findings.push(finding);
+        let small = explain::smaller(clip, BUDGET, args.timeout)?;
+        let (clip, path) = match &small {
+            Some(small) => (&small.clip, explain::smaller_path(path)),
+            None => (clip, path.clone()),
+        };
+        if small.is_some() {
+            clip.save(&path).map_err(|error| Failure::usage(&error))?;
+        }
+        let mut lines = vec![format!(
+            "First in schedule {}; {} of {} schedules fail so.",
+            failed.first,
+            failed.count,
+            explored.schedules()
+        )];
+        lines.extend(explain::again(clip, &path));
+        let mut explained = explain::explain(clip, small.as_ref(), &lines, args.timeout)?;
+        explained.finding.clip = Some(path.display().to_string());
+        explained.finding.replay = Some(format!("selvedge replay {}", path.display()));
+        write!(out, "{}", explained.text)?;
+        findings.push(explained.finding);
     }
     out.flush()?;
     for line in summary(&explored, &options) {
@@ -72,6 +88,9 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         (true, false) => ExitCode::Success.code(),
     })
 }
+
+/// Runs for making a failure small before it is shown.
+const BUDGET: u32 = 400;
 
 /// Keeps each distinct failure as a clip, in the order in which they were met.
 fn keep<'a>(

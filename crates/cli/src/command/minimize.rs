@@ -10,6 +10,7 @@ use selvedge_drive::replay::bench;
 use selvedge_findings::ExitCode;
 
 use crate::args::MinimizeArgs;
+use crate::command::explain::{again, explain, smaller_path, usage};
 use crate::command::replay::TIMEOUT;
 use crate::messages::{Failure, note};
 
@@ -24,7 +25,6 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         note("the schedule is too long to be written down, so it cannot be made smaller: explore with pct or bounded");
         return Ok(ExitCode::Usage.code());
     }
-    let usage = |error: selvedge_drive::replay::ReplayError| Failure::new(ExitCode::Usage.code(), &error);
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let mut bench = bench(&clip, &Interventions::default(), &dir.path().join("server"), TIMEOUT).map_err(usage)?;
     let small = minimize(&clip, &mut bench, args.budget).map_err(usage)?;
@@ -32,11 +32,9 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         note("the clip does not fail any more: replay it to see where it goes another way");
         return Ok(ExitCode::SomeFailed.code());
     }
-    let path = args.output.clone().unwrap_or_else(|| args.clip.with_extension("min.clip"));
+    let path = args.output.clone().unwrap_or_else(|| smaller_path(&args.clip));
     small.clip.save(&path).map_err(|error| Failure::usage(&error))?;
-    let mut out = anstream::stdout().lock();
-    writeln!(
-        out,
+    let mut lines = vec![format!(
         "{} switches ({} preemptive) became {} ({} preemptive) in {} runs{}",
         clip.script.len(),
         clip.preemptions(),
@@ -44,13 +42,12 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         small.clip.preemptions(),
         small.runs,
         if small.minimal { "" } else { "; the budget ran out, more may go" }
-    )?;
-    writeln!(out, "schedule: {}", small.clip.schedule())?;
-    match &small.critical {
-        Some(critical) => writeln!(out, "decides:  {}", critical.switch)?,
-        None if small.clip.script.is_empty() => writeln!(out, "it fails without any switch: in the default order")?,
-        None => {}
+    )];
+    if small.clip.script.is_empty() {
+        lines.push("It fails without any switch: each thread runs until it waits.".to_owned());
     }
-    writeln!(out, "again:    selvedge replay {}", path.display())?;
+    lines.extend(again(&small.clip, &path));
+    let explained = explain(&small.clip, Some(&small), &lines, TIMEOUT)?;
+    write!(anstream::stdout().lock(), "{}", explained.text)?;
     Ok(ExitCode::Success.code())
 }

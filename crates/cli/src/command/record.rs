@@ -63,7 +63,6 @@ fn controlled(seed: u64) -> ControlRequest {
         log: Log::Switches,
         most_steps: u64::MAX,
         until: None,
-        mark: None,
         world: World { random: Some(seed), ..World::default() },
     }
 }

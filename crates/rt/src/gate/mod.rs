@@ -498,9 +498,6 @@ fn next(current: Seat, standing: Standing) -> Option<Seat> {
     if step >= get64(at::MOST_STEPS).wrapping_sub(1) {
         end_run(RunState::StepLimit);
     }
-    if current.0 == get32(at::MARK_THREAD) && point == get32(at::MARK_POINT) && get64(at::MARKED) == 0 {
-        word64(at::MARKED).store(events() + 1, Ordering::Relaxed);
-    }
     if current.0 == get32(at::UNTIL_THREAD) && point == get32(at::UNTIL_POINT) {
         until();
     }
