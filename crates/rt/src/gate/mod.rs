@@ -192,7 +192,8 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// A fresh seat for a thread that is about to be.
 fn seat_for(thread: u32, parent: u32) -> Option<Seat> {
-    let seat = Seat::of(thread).filter(|seat| matches!(seat.state(), SeatState::Empty | SeatState::Ended))?;
+    let is_free = |seat: &Seat| !seat.is_used() || matches!(seat.state(), SeatState::Empty | SeatState::Ended);
+    let seat = Seat::of(thread).filter(is_free)?;
     seat.clear();
     seat.set(seat::THREAD, thread);
     seat.set(seat::PARENT, parent);
@@ -639,7 +640,8 @@ pub fn withdraw() {
 
 /// The seat that this very thread has or had.
 fn seat_of(thread: u32) -> Option<Seat> {
-    Seat::of(thread).filter(|seat| seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread)
+    let is_its = |seat: &Seat| seat.is_used() && seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread;
+    Seat::of(thread).filter(is_its)
 }
 
 /// It was not created after all.
