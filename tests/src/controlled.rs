@@ -188,6 +188,9 @@ pub fn check_controlled(
     for (kind, seed) in plan(effort.schedules) {
         let place = || format!("{} schedule {seed}", kind.name());
         let seen = controlled.run(kind, seed).map_err(|error| error.to_string())?;
+        if seen.steps == 0 {
+            return Err(format!("{}: not under control", place()));
+        }
         let words =
             || seen.outcome.stderr.lines().rev().take(4).map(|line| format!("\nstderr: {line}")).collect::<String>();
         if seen.state != RunState::Running || seen.outcome.ending != native.ending {

@@ -170,6 +170,26 @@ pub fn emit(kind: EventKind, pc: usize, words: [u64; 3]) {
     }
 }
 
+/// As [`emit`], for an event that begins an operation. Under control it is noted when others have had their chance to
+/// go first: the numbers of events are then the order of what happened.
+pub fn emit_at_point(kind: EventKind, pc: usize, words: [u64; 3]) {
+    match thread_state::current() {
+        Some(state) if gate::is_on() && state.seat != 0 && state.in_gate == 0 => {
+            state.put_off = [kind as u64 + 1, pc as u64, words[0], words[1], words[2]];
+        }
+        _ => emit(kind, pc, words),
+    }
+}
+
+/// Notes what was put off.
+pub fn catch_up() {
+    let Some(state) = thread_state::current() else { return };
+    let [kind, pc, words @ ..] = core::mem::take(&mut state.put_off);
+    if let Some(kind) = kind.checked_sub(1).and_then(|kind| EventKind::from_u8(kind as u8)) {
+        emit(kind, pc as usize, words);
+    }
+}
+
 /// Records an event on a given thread of control.
 pub fn emit_on(state: &mut ThreadState, kind: EventKind, pc: usize, words: [u64; 3]) {
     wide(state, kind, modules::payload(pc), words, now());
@@ -333,11 +353,14 @@ pub fn restart(state: &mut ThreadState) {
 /// Remembers in the slot what this thread is about to block in, for the reader of a hang.
 #[inline]
 pub fn pend(slot: u16, object: u64, pc: usize) {
-    if let Some(state) = thread_state::current()
-        && state.slot != 0
+    let Some(state) = thread_state::current().filter(|state| state.slot != 0) else { return };
+    // The reader wants to know by which calls the thread came here.
+    if let Some(_work) = Work::begin(state)
+        && prepare(state, None)
     {
-        sink::set_pending(state.slot, slot, object, pc as u64);
+        context(state, false);
     }
+    sink::set_pending(state.slot, slot, object, pc as u64);
 }
 
 /// It did not block for ever.

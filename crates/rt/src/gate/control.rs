@@ -164,13 +164,24 @@ impl Seat {
         OpKind::from_u8(self.get(seat::KIND) as u8)
     }
 
+    /// Whether somebody sits or sat here in this run; what the file says otherwise is from an earlier one.
+    pub fn is_used(self) -> bool {
+        let index = self.0 as usize % layout::SEATS;
+        USED[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1 != 0
+    }
+
     /// Forgets everything about whoever sat here.
     pub fn clear(self) {
+        let index = self.0 as usize % layout::SEATS;
+        USED[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
         for at in (0..layout::SEAT).step_by(8) {
             self.set64(at, 0);
         }
     }
 }
+
+/// A bit for each seat that was used in this run.
+static USED: [AtomicU64; layout::SEATS / 64] = [const { AtomicU64::new(0) }; layout::SEATS / 64];
 
 /// The live threads, in order of creation.
 pub fn seats() -> impl Iterator<Item = Seat> {
@@ -208,6 +219,9 @@ pub fn unlink(seat: Seat) {
 
 /// Nobody is live.
 pub fn unlink_all() {
+    for word in &USED {
+        word.store(0, Ordering::Relaxed);
+    }
     FIRST.store(NOBODY, Ordering::Relaxed);
     LAST.store(NOBODY, Ordering::Relaxed);
 }

@@ -50,6 +50,12 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// Whether times are numbers of events: in a process that is under control, from before it begins; not in its
+/// children, which run free.
+pub fn counts_events() -> bool {
+    control::is_open() && (is_on() || is_ours())
+}
+
 /// The time of an event under control: one tick each, so that all are in one order.
 pub fn tick() -> u64 {
     use selvedge_events::pack::TICK_SHIFT;
@@ -193,7 +199,8 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// A fresh seat for a thread that is about to be.
 fn seat_for(thread: u32, parent: u32) -> Option<Seat> {
-    let seat = Seat::of(thread).filter(|seat| matches!(seat.state(), SeatState::Empty | SeatState::Ended))?;
+    let is_free = |seat: &Seat| !seat.is_used() || matches!(seat.state(), SeatState::Empty | SeatState::Ended);
+    let seat = Seat::of(thread).filter(is_free)?;
     seat.clear();
     seat.set(seat::THREAD, thread);
     seat.set(seat::PARENT, parent);
@@ -341,6 +348,7 @@ impl Visit {
         }
         self.next_point();
         self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
+        crate::stream::catch_up();
     }
 
     fn announce(&self, arrival: &Arrival) {
@@ -640,7 +648,8 @@ pub fn withdraw() {
 
 /// The seat that this very thread has or had.
 fn seat_of(thread: u32) -> Option<Seat> {
-    Seat::of(thread).filter(|seat| seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread)
+    let is_its = |seat: &Seat| seat.is_used() && seat.state() != SeatState::Empty && seat.get(seat::THREAD) == thread;
+    Seat::of(thread).filter(is_its)
 }
 
 /// It was not created after all.

@@ -1,0 +1,6 @@
+// Waits where nobody looks.
+int spin_until(volatile int *flag) {
+    while (!*flag) {
+    }
+    return *flag;
+}
