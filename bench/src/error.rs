@@ -111,8 +111,8 @@ fn tail(log: &str) -> String {
     }
 }
 
-/// Messages quote paths; their last part is enough.
-fn without_paths(text: &str) -> String {
+/// A message for a page that is kept: paths are of this machine, their last part is enough.
+pub fn without_paths(text: &str) -> String {
     let kept: Vec<&str> = text
         .split(' ')
         .map(|word| match word.rsplit_once('/') {

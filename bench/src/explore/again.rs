@@ -9,7 +9,7 @@ use selvedge_drive::minimize::{DEFAULT_BUDGET, minimize};
 use selvedge_drive::replay::{Replayed, bench, replay};
 use serde::Serialize;
 
-use crate::error::{Result, tool};
+use crate::error::{Result, tool, without_paths};
 
 /// Most time of a replay.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -89,7 +89,7 @@ pub fn again(way: &'static str, clip: &Clip, replays: u32) -> Result<Again> {
     let mut minimizer = tool(what(), self::bench(clip, &Interventions::default(), &smaller_bench, LIMIT))?;
     let smaller = tool(format!("minimize {}", clip.program.display()), minimize(clip, &mut minimizer, DEFAULT_BUDGET))?;
     Ok(Again {
-        failure: clip.signature.as_ref().map_or_else(String::new, ToString::to_string),
+        failure: clip.signature.as_ref().map_or_else(String::new, |signature| without_paths(&signature.to_string())),
         way,
         replays,
         before: Switches::of(clip),

@@ -1,5 +1,6 @@
 //! The command line of `explore`, and how much it makes of everything.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -41,6 +42,24 @@ pub struct Amounts {
 
 const FULL: Amounts = Amounts { seeds: 10, schedules: 1000, fixed: 10_000, replays: 50, repeats: 100, quick: false };
 const QUICK: Amounts = Amounts { seeds: 3, schedules: 1000, fixed: 300, replays: 10, repeats: 10, quick: true };
+
+impl Amounts {
+    /// The arguments that ask for them.
+    pub fn arguments(&self) -> String {
+        let usual = if self.quick { QUICK } else { FULL };
+        let mut words = String::from(if self.quick { "--quick " } else { "" });
+        for (name, value, usual) in [
+            ("seeds", self.seeds, usual.seeds),
+            ("schedules", self.schedules, usual.schedules),
+            ("fixed", self.fixed, usual.fixed),
+        ] {
+            if value != usual {
+                let _ = write!(words, "--{name} {value} ");
+            }
+        }
+        words
+    }
+}
 
 impl Options {
     /// Reads the arguments after the program's name.
@@ -105,6 +124,7 @@ mod tests {
     fn lines_are_understood_or_refused() {
         assert_eq!(parse("").unwrap().amounts, FULL);
         assert_eq!(parse("--seeds 2 --quick").unwrap().amounts, Amounts { seeds: 2, ..QUICK });
+        assert_eq!(parse("--fixed 9 --quick").unwrap().amounts.arguments(), "--quick --fixed 9 ");
         assert!(parse("--only account,shop").unwrap().wants("shop"));
         for bad in ["--seeds", "--seeds 0", "--fixed x", "--only account --save", "account"] {
             assert!(matches!(parse(bad), Err(BenchError::Usage(_))), "{bad}");

@@ -86,11 +86,11 @@ impl Explore {
     /// The page.
     pub fn page(&self) -> String {
         let mut page = String::from("# Exploring\n\n");
-        let quick = if self.amounts.quick { "--quick " } else { "" };
         let _ = writeln!(
             page,
-            "Made by `cargo run --release -p selvedge-bench --bin explore -- {quick}--save` in {:.0} minutes. \
+            "Made by `cargo run --release -p selvedge-bench --bin explore -- {}--save` in {:.0} minutes. \
              Raw results: `bench/results/explore.json`.\n",
+            self.amounts.arguments(),
             self.seconds / 60.0
         );
         for line in self.machine.lines() {
@@ -262,8 +262,8 @@ impl Explore {
             for failed in &twin.failures {
                 let _ = writeln!(
                     page,
-                    "- {} FAILED: {} ({}, first in schedule {}, {} times)",
-                    twin.name, failed.failure, failed.way, failed.first, failed.count
+                    "- {} FAILED: {} ({}, first in schedule {}, {} times): `{}`",
+                    twin.name, failed.failure, failed.way, failed.first, failed.count, failed.replay
                 );
             }
             if twin.hidden_blocks > 0 {

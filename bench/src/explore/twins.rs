@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::find::WAYS;
 use crate::bars::to_f64;
-use crate::error::{Result, tool};
+use crate::error::{Result, tool, without_paths};
+use crate::place;
 
 /// Most time of a strategy: a program whose runs are long has fewer of them, and the table says so.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -73,13 +74,21 @@ pub fn twin(name: &str, prepared: &Prepared, schedules: u64, clips: &Path) -> Re
             let path = clips.join(format!("{name}-{}-{kind}.clip", way.name));
             tool("keep a clip", failure.clip(prepared, &options).save(&path))?;
             twin.failures.push(Failed {
-                failure: failure.signature.to_string(),
+                failure: without_paths(&failure.signature.to_string()),
                 way: way.name,
                 first: failure.first,
                 count: failure.count,
-                replay: format!("selvedge replay {}", path.display()),
+                replay: format!("selvedge replay {}", from_repository(&path)),
             });
         }
     }
     Ok(twin)
+}
+
+/// A path as it is from the repository, where Cargo's output is in its usual place.
+fn from_repository(path: &Path) -> String {
+    match path.strip_prefix(place::target()) {
+        Ok(below) => format!("target/{}", below.display()),
+        Err(_) => path.display().to_string(),
+    }
 }
