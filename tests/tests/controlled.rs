@@ -28,20 +28,20 @@ fn under_control(folder: Folder, effort: Effort) {
 
 #[test]
 fn synchronisation_keeps_its_promises() {
-    under_control(Folder::Controlled, Effort { schedules: 30, twice: true });
+    under_control(Folder::Controlled, Effort { schedules: 8, twice: true });
 }
 
 #[test]
 fn deadlocks_are_reported_and_nothing_else_is() {
-    under_control(Folder::Deadlock, Effort { schedules: 30, twice: true });
+    under_control(Folder::Deadlock, Effort { schedules: 10, twice: true });
 }
 
 #[test]
 fn hostile_programs_do_not_notice() {
-    under_control(Folder::Hostile, Effort { schedules: 5, twice: false });
+    under_control(Folder::Hostile, Effort { schedules: 2, twice: false });
 }
 
 #[test]
 fn clean_programs_stay_clean() {
-    under_control(Folder::Clean, Effort { schedules: 10, twice: true });
+    under_control(Folder::Clean, Effort { schedules: 5, twice: true });
 }
