@@ -283,7 +283,7 @@ impl Explore {
             "\n## One schedule again and again\n\n\
              {of} recorded runs by the random strategy with one seed: how many have the events of the first (thread, number, kind and place \
              of every event in their one order, and `selvedge trace --std`), and how many its choices (the digest); and of {of} runs by a fork server, how \
-             many have the choices of the first recorded one.\n"
+             many have the choices of the first recorded one. A hidden block is a thread that seems to block where the model does not look.\n"
         );
         let whole: Vec<&Repeated> = self.repeated.iter().filter(|repeated| repeated.all()).collect();
         let events: usize = whole.iter().map(|repeated| repeated.events).sum();
@@ -295,19 +295,21 @@ impl Explore {
             self.repeated.len(),
             events / whole.len().max(1)
         );
-        *page += "| program | events | choices | same events | same choices | served | first difference |\n";
-        *page += "|---|---:|---:|---:|---:|---:|---|\n";
+        *page +=
+            "| program | events | choices | same events | same choices | served | hidden blocks | first difference |\n";
+        *page += "|---|---:|---:|---:|---:|---:|---:|---|\n";
         for repeated in self.repeated.iter().filter(|repeated| !repeated.all() || repeated.foreign) {
             let of = repeated.of;
             let _ = writeln!(
                 page,
-                "| {} | {} | {} | {}/{of} | {}/{of} | {}/{of} | {} |",
+                "| {} | {} | {} | {}/{of} | {}/{of} | {}/{of} | {} | {} |",
                 repeated.name,
                 repeated.events,
                 repeated.steps,
                 repeated.identical,
                 repeated.same_choices,
                 repeated.served,
+                repeated.hidden_blocks,
                 repeated.difference.as_deref().map_or(String::new(), |text| brief(text, 200))
             );
         }

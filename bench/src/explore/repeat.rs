@@ -1,6 +1,6 @@
 //! One schedule again and again: the recorded events must be the same, byte for byte.
 //!
-//! What is compared is text without addresses and times: for every event its thread, number, kind and place, in the one
+//! What is compared is text without addresses and times: what is damaged; for every event its thread, number, kind and place, in the one
 //! order that a controlled record has, and then RAPID's `std` form, which `selvedge trace --std` prints, with places by
 //! number. There, variables and locks are numbered as they are first met, so that the addresses of a run do
 //! not matter but their equality does.
@@ -44,6 +44,8 @@ pub struct Repeated {
     pub same_choices: u32,
     /// Runs of a fork server whose choices are those of the first recorded run.
     pub served: u32,
+    /// Times that a thread was taken to block where the model does not look, over all runs.
+    pub hidden_blocks: u64,
     /// The first difference in the events.
     pub difference: Option<String>,
 }
@@ -72,11 +74,13 @@ pub fn repeat(name: &str, prepared: &Prepared, of: u32) -> Result<Repeated> {
         identical: 1,
         same_choices: 1,
         served: 0,
+        hidden_blocks: answer.hidden_blocks,
         difference: None,
     };
     for run in 2..=of {
         let (_, answer) = alone.run(&request, LIMIT)?;
         repeated.same_choices += u32::from(answer.digest == digest);
+        repeated.hidden_blocks += answer.hidden_blocks;
         let (text, _) = stream(&alone.traces())?;
         match first_difference(&first, &text) {
             None => repeated.identical += 1,
@@ -91,6 +95,7 @@ pub fn repeat(name: &str, prepared: &Prepared, of: u32) -> Result<Repeated> {
     for _ in 0..of {
         let (run, ..) = tool("make a run", server.run(&request))?;
         repeated.served += u32::from(run.answer.digest == digest);
+        repeated.hidden_blocks += run.answer.hidden_blocks;
     }
     Ok(repeated)
 }
@@ -101,6 +106,9 @@ pub fn stream(traces: &Path) -> Result<(String, usize)> {
     let mut text = String::new();
     let mut events = 0;
     for process in &run.processes {
+        for damage in process.file().damages() {
+            let _ = writeln!(text, "{damage}");
+        }
         for event in process.events() {
             events += 1;
             let kind = event.body.kind();
