@@ -32,13 +32,12 @@ impl Waiting {
     }
 
     /// Waits until somebody has come: the thread that the signal was for, or else one of those that wait for signals.
-    /// `handled`: the signal has a handler, for which a parked thread gets up.
-    pub fn settle(&self, thread: Option<u32>, handled: bool) {
+    pub fn settle(&self, thread: Option<u32>) {
         let target = thread.filter(|thread| (*thread as usize) < SEATS).map(Seat);
         let before = target.map(|seat| (seat.state(), seat.kind()));
         let moves = match before {
             Some((SeatState::Outside, _)) => true,
-            Some(_) => handled,
+            Some(_) => false,
             None => self.outside.iter().any(|outside| *outside),
         };
         if !moves {
