@@ -13,6 +13,7 @@
 //! | `//@ companion: lib.c shared` | a shared library to build; its path becomes an argument | none |
 //! | `//@ deadlock: some` | under control, `every` schedule or `some` deadlock | none does |
 //! | `//@ hidden` | under control, threads block where the model does not look | none does |
+//! | `//@ world` | under control, what comes from outside decides too: two runs may differ | they do not |
 //! | `//@ plain: lib.c` | an object or library that is built without instrumentation | none |
 //! | `//@ rust` | a Rust program | by file name |
 
@@ -98,6 +99,8 @@ pub struct Directives {
     pub deadlock: Deadlock,
     /// Whether threads block where the model does not look; such runs need not be the same twice.
     pub hidden: bool,
+    /// Whether what comes from outside decides too.
+    pub world: bool,
     /// Sources, beside the program's, that are compiled natively and linked in.
     pub plain: Vec<String>,
     /// Whether the file says that it is a Rust program.
@@ -126,6 +129,7 @@ impl Default for Directives {
             companions: Vec::new(),
             deadlock: Deadlock::None,
             hidden: false,
+            world: false,
             plain: Vec::new(),
             rust: false,
         }
@@ -209,6 +213,7 @@ impl Directives {
                 _ => return Err("`some` or `every`"),
             },
             "hidden" => self.hidden = true,
+            "world" => self.world = true,
             "plain" => self.plain.push(value.to_owned()),
             "rust" => self.rust = true,
             _ => return Err("unknown directive"),

@@ -240,12 +240,14 @@ pub mod seat {
     pub const LOCKS_MOST: usize = 22;
     /// Index of the thread; more threads than seats may follow each other in one.
     pub const THREAD: usize = 504;
-    /// [`TRIES`], [`MORE_LOCKS`].
+    /// [`TRIES`], [`MORE_LOCKS`], [`CANCEL`]; from bit 16 on, the number of handlers that have begun.
     pub const FLAGS: usize = 508;
     /// It waits by trying: whoever thinks that nobody can run has it try once more.
     pub const TRIES: u32 = 1;
     /// It holds, or held, more locks than the seat has room for.
     pub const MORE_LOCKS: u32 = 2;
+    /// It was asked to end while it did not wait.
+    pub const CANCEL: u32 = 4;
     /// An operation that is no site's.
     pub const NO_SITE: u32 = u32::MAX;
 }

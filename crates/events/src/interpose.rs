@@ -187,7 +187,7 @@ macro_rules! for_each_interposed {
             (signal, Signal, Own)
             (raise, Signal, Note)
             (kill, Signal, Note)
-            (pthread_kill, Signal, Note)
+            (pthread_kill, Signal, Own)
             (pthread_sigqueue, Signal, Note)
             (sigqueue, Signal, Note)
             (sigwait, Signal, Block)

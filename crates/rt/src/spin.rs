@@ -36,6 +36,23 @@ impl Spin {
         None
     }
 
+    /// Tries for seconds: for a lock that is always given back, by holders that may be kept from running.
+    pub fn lock_patiently(&self) -> Option<Held<'_>> {
+        for _ in 0..50_000_u32 {
+            for _ in 0..100 {
+                // Pairs with the release in `drop`.
+                if self.0.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Some(Held(self));
+                }
+                core::hint::spin_loop();
+            }
+            if !crate::sink::is_sealed() {
+                crate::sys::pause_briefly();
+            }
+        }
+        None
+    }
+
     /// Tries once.
     pub fn try_lock(&self) -> Option<Held<'_>> {
         // Pairs with the release in `drop`.

@@ -264,12 +264,24 @@ pub fn futex_wake(word: usize) {
 pub unsafe fn poll(at: usize, count: usize) -> usize {
     // SAFETY: the caller's promise.
     let result = unsafe { raw(nr::POLL, [at, count, 0, 0, 0, 0]) };
-    // What cannot be polled is ready: the real call tells why.
-    usize::try_from(result).unwrap_or(1)
+    const EINTR: isize = 4;
+    // What cannot be polled is ready: the real call tells why. A signal that waits to be taken is no reason.
+    if result == -EINTR { 0 } else { usize::try_from(result).unwrap_or(1) }
 }
 
-/// Whether a thread of this process is asleep in the kernel.
-pub fn is_asleep(tid: u32) -> bool {
+/// What the kernel says about a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs, or could, or it is not known.
+    Runs,
+    /// It is asleep in the kernel.
+    Sleeps,
+    /// There is no such thread any more.
+    Gone,
+}
+
+/// Opens a file about a thread of this process; the name ends in a zero byte.
+fn open_task(tid: u32, file: &[u8]) -> Result<i32, Errno> {
     let mut path = [0_u8; 48];
     let mut len = 0;
     let mut put = |byte: u8| {
@@ -286,9 +298,31 @@ pub fn is_asleep(tid: u32) -> bool {
         }
         power /= 10;
     }
-    b"/stat\0".iter().for_each(|byte| put(*byte));
-    let Some(Ok(fd)) = path.get(..len).map(|path| open(path, flags::O_RDONLY | flags::O_CLOEXEC, 0)) else {
-        return false;
+    file.iter().for_each(|byte| put(*byte));
+    open(path.get(..len).unwrap_or(b"\0"), flags::O_RDONLY | flags::O_CLOEXEC, 0)
+}
+
+/// Whether a thread of this process blocks a signal.
+pub fn is_blocked(tid: u32, signal: usize) -> bool {
+    let Ok(fd) = open_task(tid, b"/status\0") else { return true };
+    let mut status = [0_u8; 4096];
+    let read = pread(fd, &mut status, 0).unwrap_or(0);
+    close(fd);
+    let key = b"SigBlk:\t";
+    let status = status.get(..read).unwrap_or(&[]);
+    let Some(at) = status.windows(key.len()).position(|window| window == key) else { return false };
+    let digits = status.get(at + key.len()..at + key.len() + 16).unwrap_or(&[]);
+    let mask = digits.iter().fold(0_u64, |sum, digit| sum << 4 | u64::from((*digit as char).to_digit(16).unwrap_or(0)));
+    mask >> signal.wrapping_sub(1) & 1 != 0
+}
+
+/// What a thread of this process does.
+pub fn doing(tid: u32) -> Doing {
+    const ENOENT: Errno = Errno(2);
+    let fd = match open_task(tid, b"/stat\0") {
+        Ok(fd) => fd,
+        Err(ENOENT) if tid != 0 => return Doing::Gone,
+        Err(_) => return Doing::Runs,
     };
     let mut stat = [0_u8; 256];
     let read = pread(fd, &mut stat, 0).unwrap_or(0);
@@ -296,7 +330,13 @@ pub fn is_asleep(tid: u32) -> bool {
     // The state follows the name, which may itself have parentheses.
     let stat = stat.get(..read).unwrap_or(&[]);
     let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
-    matches!(state, Some(b'S' | b'D'))
+    if matches!(state, Some(b'S' | b'D')) { Doing::Sleeps } else { Doing::Runs }
+}
+
+/// Lets a hundred microseconds pass.
+pub fn pause_briefly() {
+    let word = 0_u32;
+    futex_wait(&raw const word as usize, 0, Some(100_000));
 }
 
 /// Whether a descriptor is not to block; one that is none is not.

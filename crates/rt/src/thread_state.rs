@@ -90,6 +90,10 @@ pub struct ThreadState {
     pub in_gate: u32,
     /// Above 0 while the thread changes what all share in the gate: handlers are put off.
     pub critical: AtomicU32,
+    /// Handlers that run on this thread, one inside the other.
+    pub handlers: u32,
+    /// Where the innermost one's frame is.
+    pub handler_sp: usize,
     /// Signals that were put off.
     pub deferred: u32,
     /// What the kernel said about them.
@@ -138,6 +142,11 @@ fn adopt() -> Option<&'static mut ThreadState> {
     let state = make(reserve_index(), u32::MAX)?;
     enter(state);
     gate::adopt(state);
+    #[cfg(not(feature = "stub"))]
+    if gate::is_on() {
+        // Or it would end with the baton in its hand.
+        crate::interpose::thread::arm_exit(1);
+    }
     crate::stream::thread_start(state);
     Some(state)
 }

@@ -1,3 +1,4 @@
+//@ world
 // Pipes, socket pairs, eventfd, poll, select and epoll between threads; time-outs; descriptors that do not block.
 #include "../hostile/check.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+//@ world
 // A program with threads forks under control: the child runs free, with clocks and locks of its own, and talks to
 // its parent through a pipe and a shared semaphore.
 #include "../hostile/check.h"

@@ -1,4 +1,4 @@
-//@ hidden
+//@ world
 //@ flags: -lrt
 // All threads wait, and a timer's signal or thread is what wakes them: no deadlock.
 #include "../hostile/check.h"

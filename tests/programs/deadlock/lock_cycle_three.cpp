@@ -8,7 +8,7 @@
 static std::mutex fork_[3];
 
 static void dine(int me) {
-    std::lock_guard<std::mutex> left(fork_[me]), right(fork_[(me + 1) % 3]);
+    for (int i = 0; i < 5; i++) std::lock_guard<std::mutex> left(fork_[me]), right(fork_[(me + 1) % 3]);
 }
 
 int main() {

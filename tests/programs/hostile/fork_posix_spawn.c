@@ -1,3 +1,4 @@
+//@ hidden
 // posix_spawn with file actions from two threads at once.
 #include "check.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+//@ hidden
 // system() and popen() while threads work; system() keeps its signal promises.
 #include "check.h"
 #include <signal.h>

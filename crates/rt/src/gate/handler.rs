@@ -7,11 +7,11 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use selvedge_events::control::{NOBODY, SeatState, at, seat};
-use selvedge_sched::{OpKind, Standing};
+use selvedge_sched::OpKind;
 
 use super::control::{Seat, add64, get32, word32};
-use super::{Woken, critical, give_away, is_on, lock, next, park};
-use crate::sys;
+use super::{Woken, critical, give_away, is_on, lock, park};
+use crate::{arch, sys};
 use crate::thread_state::{self, DEFERRED, ThreadState};
 
 /// What is known of a signal's handler.
@@ -55,8 +55,14 @@ pub fn is_handled(signal: usize) -> bool {
 /// `info` must be the kernel's `siginfo_t`, where the handler is one that is told.
 pub unsafe fn defer(signal: usize, info: usize) -> bool {
     let Some(state) = thread_state::current().filter(|_| is_on()) else { return false };
-    if state.critical.load(Ordering::Relaxed) == 0 || is_fault(signal) || action_of(signal) & action::RESETS != 0 {
+    let busy = state.critical.load(Ordering::Relaxed) > 0 || waits_in_handler(state);
+    if !busy || is_fault(signal) || action_of(signal) & action::RESETS != 0 {
         return false;
+    }
+    let known = state.deferred_info.iter().take(state.deferred as usize);
+    if signal < REAL_TIME && known.into_iter().any(|info| info[0] as u32 as usize == signal) {
+        // As the kernel, which keeps one of those that nobody has taken.
+        return true;
     }
     let Some(room) = state.deferred_info.get_mut(state.deferred as usize) else {
         add64(at::HANDLERS_OUTSIDE, 1);
@@ -73,10 +79,23 @@ pub unsafe fn defer(signal: usize, info: usize) -> bool {
     true
 }
 
+/// The first signal that is queued rather than merged.
+const REAL_TIME: usize = 32;
+
+/// Whether the thread is in a handler and waits for the baton there. Another one on top would wait too, and a timer
+/// would pile them up; so they come when the thread has the baton.
+fn waits_in_handler(state: &mut ThreadState) -> bool {
+    if state.handlers > 0 && arch::stack_pointer() > state.handler_sp {
+        // It was left by a jump.
+        state.handlers = 0;
+    }
+    state.handlers > 0 && state.seat > 0 && get32(at::RUNNING) != state.seat - 1
+}
+
 /// Sends what was put off again; it is handled on return from the call.
 #[inline]
 pub fn settle(state: &mut ThreadState) {
-    if state.deferred > 0 && state.critical.load(Ordering::Relaxed) == 0 {
+    if state.deferred > 0 && state.critical.load(Ordering::Relaxed) == 0 && !waits_in_handler(state) {
         let mut infos = [[0; 16]; DEFERRED];
         critical(1);
         let count = state.deferred as usize;
@@ -89,11 +108,45 @@ pub fn settle(state: &mut ThreadState) {
     }
 }
 
+/// A thread that is about to be sent a signal.
+#[derive(Debug)]
+pub struct Target(Option<(Seat, u32)>);
+
+/// In the flags of a seat, above them: how many handlers have begun.
+const COUNT: u32 = 1 << 16;
+/// Looks after which a thread is asked whether it blocks the signal, and the last one.
+const UNSURE: u32 = 200;
+const LOOKS: u32 = 20_000;
+
+impl Target {
+    /// The thread with this index.
+    pub fn new(thread: u32) -> Target {
+        let seat = super::seat_of(thread).filter(|seat| get32(at::RUNNING) != seat.0);
+        Target(seat.map(|seat| (seat, seat.get(seat::FLAGS) / COUNT)))
+    }
+
+    /// Waits until its handler has queued up, so that it does so at the same step every time. One that blocks the
+    /// signal does not; then this is a short wait for nothing.
+    pub fn await_handler(self, signal: usize) {
+        let Some((seat, before)) = self.0.filter(|_| is_handled(signal)) else { return };
+        for look in 0..LOOKS {
+            // A thread that has not begun takes the signal as it does.
+            let waits = matches!(seat.state(), SeatState::Ready | SeatState::Blocked | SeatState::Io);
+            let begun = seat.kind() == OpKind::Start || seat.get(seat::FLAGS) / COUNT != before;
+            if !waits || begun || look == UNSURE && sys::is_blocked(seat.get(seat::TID), signal) {
+                return;
+            }
+            sys::sched_yield();
+        }
+    }
+}
+
 /// What a seat says about its thread, kept while a handler runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
-    had_baton: bool,
     in_gate: u32,
+    handlers: u32,
+    handler_sp: usize,
     state: SeatState,
     words: [u32; WORDS.len()],
     longs: [u64; LONGS.len()],
@@ -113,20 +166,23 @@ pub fn begins() -> Option<Before> {
     let held = lock()?;
     let had_baton = get32(at::RUNNING) == seat.0;
     let before = Before {
-        had_baton,
         in_gate: state.in_gate,
         state: seat.state(),
+        handlers: state.handlers,
+        handler_sp: state.handler_sp,
         words: WORDS.map(|at| seat.get(at)),
         longs: LONGS.map(|at| seat.get64(at)),
     };
     seat.set_state(SeatState::Ready);
-    seat.set(seat::FLAGS, seat.get(seat::FLAGS) & !seat::TRIES);
+    seat.set(seat::FLAGS, (seat.get(seat::FLAGS) & !seat::TRIES).wrapping_add(COUNT));
     seat.set(seat::KIND, OpKind::Other as u32);
     seat.set(seat::SITE, seat::NO_SITE);
     if !had_baton && get32(at::RUNNING) == NOBODY {
         word32(at::RUNNING).store(seat.0, Ordering::SeqCst);
     }
     drop(held);
+    state.handlers += 1;
+    state.handler_sp = arch::stack_pointer();
     park::park(seat);
     state.in_gate = 0;
     Some(before)
@@ -137,10 +193,13 @@ pub fn ends(before: Before, signal: usize) {
     let Some(state) = thread_state::current() else { return };
     let Some(seat) = state.seat.checked_sub(1).map(Seat) else { return };
     state.in_gate = before.in_gate;
+    (state.handlers, state.handler_sp) = (before.handlers, before.handler_sp);
     let Some(held) = lock() else { return };
+    let begun = seat.get(seat::FLAGS) / COUNT;
     for (at, value) in WORDS.into_iter().zip(before.words) {
         seat.set(at, value);
     }
+    seat.set(seat::FLAGS, (before.words[WORDS.len() - 1] % COUNT) | (begun * COUNT));
     for (at, value) in LONGS.into_iter().zip(before.longs) {
         seat.set64(at, value);
     }
@@ -153,12 +212,7 @@ pub fn ends(before: Before, signal: usize) {
     if before.state == SeatState::Outside {
         seat.set_state(SeatState::Outside);
         give_away(held, seat);
-    } else if !before.had_baton {
-        seat.set_state(SeatState::Ready);
-        seat.set(seat::POINTS, seat.get(seat::POINTS).wrapping_add(1));
-        if let Some(chosen) = next(seat, Standing::Yielding).filter(|chosen| *chosen != seat) {
-            held.pass(chosen);
-        }
-        // Whoever interrupted the parked thread returns into its parking.
     }
+    // Otherwise the thread keeps the baton, and gets past the wait that was interrupted: where it had to give way
+    // once more, one who sends it signals all the time would keep it here for ever.
 }

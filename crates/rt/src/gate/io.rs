@@ -90,6 +90,9 @@ impl Visit {
             if is_ready(seat) {
                 break Woken::Up;
             }
+            if self.is_cancelled() {
+                break Woken::Cancelled;
+            }
             super::time::limit(deadline);
             seat.set64(seat::DEADLINE, deadline);
             seat.set_state(SeatState::Io);

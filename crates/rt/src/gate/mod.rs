@@ -286,7 +286,7 @@ fn critical(by: i32) {
 
 fn lock() -> Option<Locked> {
     critical(1);
-    match LOCK.lock() {
+    match LOCK.lock_patiently() {
         Some(held) => Some(Locked(Some(held))),
         None => {
             critical(-1);
@@ -375,6 +375,9 @@ impl Visit {
     /// Blocks until somebody wakes this thread, or until `deadline`. The caller has set what it waits for.
     pub fn block(&self, deadline: u64) -> Woken {
         let seat = self.seat;
+        if self.is_cancelled() {
+            return Woken::Cancelled;
+        }
         time::limit(deadline);
         seat.set64(seat::DEADLINE, deadline);
         seat.set64(seat::ARRIVAL, get64(at::STEPS) << 1);
@@ -383,6 +386,14 @@ impl Visit {
         self.choose(Standing::Stuck);
         seat.set64(seat::DEADLINE, u64::MAX);
         Woken::of(seat)
+    }
+
+    /// Whether the thread was asked to end after it came here; it is told once.
+    fn is_cancelled(&self) -> bool {
+        let flags = self.seat.get(seat::FLAGS);
+        self.seat.set(seat::FLAGS, flags & !seat::CANCEL);
+        flags & seat::CANCEL != 0
+            && matches!(self.seat.kind(), OpKind::Wait | OpKind::Join | OpKind::Sleep | OpKind::Io)
     }
 
     /// Blocks until `done` answers; each failed attempt is a point of its own. A handler ends the wait only where it
@@ -612,7 +623,8 @@ pub fn create(thread: u32, parent: u32) {
         return;
     }
     let Some(_held) = lock() else { return };
-    if seat_for(thread, parent).is_none() {
+    // A sealed process may have no room for its state.
+    if crate::sink::is_sealed() || seat_for(thread, parent).is_none() {
         control::add64(at::FOREIGN_THREADS, 1);
         UNSEATED.fetch_add(1, Ordering::Relaxed);
         EVER_UNSEATED.store(true, Ordering::Relaxed);

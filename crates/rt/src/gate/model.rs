@@ -18,6 +18,7 @@ pub mod errno {
     pub const EINTR: i32 = 4;
     pub const EAGAIN: i32 = 11;
     pub const EBUSY: i32 = 16;
+    pub const EDEADLK: i32 = 35;
     pub const ETIMEDOUT: i32 = 110;
     pub const EOWNERDEAD: i32 = 130;
 }
@@ -97,6 +98,14 @@ pub fn wake_joiners(thread: u32) {
     }
 }
 
+/// Whether a thread waits for another one's end.
+pub fn is_joining(thread: u32, other: u32) -> bool {
+    super::seat_of(thread).is_some_and(|seat| {
+        let waits = seat.kind() == OpKind::Join && seat.state() == SeatState::Blocked;
+        waits && seat.get64(seat::OBJECT) == u64::from(other) + 1
+    })
+}
+
 /// A thread was asked to end: it wakes where it may be cancelled.
 pub fn cancel(thread: u32) {
     let Some(seat) = super::seat_of(thread) else { return };
@@ -105,6 +114,8 @@ pub fn cancel(thread: u32) {
     if waits && matches!(seat.kind(), OpKind::Wait | OpKind::Join | OpKind::Sleep | OpKind::Io) {
         seat.set(seat::WOKEN, Woken::Cancelled as u32);
         seat.set_state(SeatState::Ready);
+    } else {
+        seat.set(seat::FLAGS, seat.get(seat::FLAGS) | seat::CANCEL);
     }
 }
 
@@ -141,8 +152,8 @@ fn is_holder(seat: Seat, object: u64) -> bool {
     (0..count).any(|index| seat.get64(seat::LOCKS + index * 16) == object)
 }
 
-/// Whether one of our threads holds a lock, or may.
-fn is_held_here(object: u64) -> bool {
+/// Whether a thread that lives holds a lock, or may.
+pub fn is_held(object: u64) -> bool {
     seats().any(|seat| seat.get(seat::FLAGS) & seat::MORE_LOCKS != 0 || is_holder(seat, object))
 }
 
@@ -159,12 +170,13 @@ fn is_taken(result: i32) -> bool {
     result == 0 || result == errno::EOWNERDEAD
 }
 
-/// Takes a lock. `attempt` is the real `trylock`; `insist` the real blocking call, for locks whose holder is not
-/// ours to see (another process, a library before us). `None`: this thread is not under control.
+/// Takes a lock. `attempt` is the real `trylock`; `insist` the real blocking call, for locks that another process may
+/// hold (`abroad`). `None`: this thread is not under control.
 pub fn take(
     arrival: Arrival,
     patience: Patience,
     attempt: impl Fn() -> i32,
+    abroad: impl Fn() -> bool,
     insist: impl FnOnce() -> i32,
 ) -> Option<i32> {
     let visit = visit()?;
@@ -181,9 +193,8 @@ pub fn take(
         Patience::Until(deadline) => deadline,
     };
     let tried = visit.retry(deadline, false, || match attempt() {
-        errno::EBUSY if is_held_here(arrival.object) => None,
-        // Held by somebody whom we do not see, or refused at once: the real function knows.
-        errno::EBUSY => Some(None),
+        errno::EBUSY if abroad() => Some(None),
+        errno::EBUSY => None,
         result => Some(Some(result)),
     });
     match tried {

@@ -14,9 +14,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use selvedge_events::control::{NOBODY, RunState, SeatState, at, seat};
 use selvedge_sched::Standing;
 
-use super::control::{Seat, add64, get64, seats, word32};
+use super::control::{self, Seat, add64, get64, seats, word32};
 use super::{Locked, UNSEATED, Woken, end_run, handler, io, is_on, lock, next, time};
-use crate::{sink, sys, thread_state};
+use crate::sys::{self, Doing};
+use crate::{sink, thread_state};
 
 /// The thread that looks after things.
 static WATCHER: AtomicU32 = AtomicU32::new(NOBODY);
@@ -168,7 +169,7 @@ fn resolve(held: Locked) {
     if let Some(chosen) = chosen {
         return pass(held, chosen);
     }
-    if !world_may_wake() {
+    if !world_may_wake() && !(1..65).any(handler::is_handled) {
         end_run(RunState::Deadlock);
     }
     word32(at::RUNNING).store(NOBODY, Ordering::SeqCst);
@@ -195,11 +196,13 @@ fn look_around() {
         PROBING.store(NOBODY, Ordering::Relaxed);
         return probe_next(held);
     }
-    if !world_may_wake() {
+    if looks >= IN_FLIGHT && !world_may_wake() {
         end_run(RunState::Deadlock);
     }
 }
 
+/// Looks after which a signal that was sent must have arrived.
+const IN_FLIGHT: u64 = 50;
 const WATCH_NS: u64 = 10_000_000;
 /// Between looks where much was hidden already.
 const HASTY_NS: u64 = 1_000_000;
@@ -209,6 +212,8 @@ const MUCH_HIDDEN: u64 = 8;
 const ASLEEP: u32 = 3;
 /// Time without a point after which a running holder counts as gone astray.
 const ASTRAY_NS: u64 = 2_000_000_000;
+/// How often that was.
+static STRAYED: AtomicU32 = AtomicU32::new(0);
 
 /// Watches the holder of the baton for blocking that the model does not know.
 #[derive(Debug)]
@@ -237,10 +242,16 @@ impl Watch {
             return;
         }
         let seat = Seat(holder);
-        let asleep = !sink::is_sealed() && sys::is_asleep(seat.get(seat::TID));
-        self.asleep = if asleep { self.asleep + 1 } else { 0 };
+        let doing = if sink::is_sealed() { Doing::Runs } else { sys::doing(seat.get(seat::TID)) };
+        self.asleep = match doing {
+            Doing::Sleeps => self.asleep + 1,
+            Doing::Runs => 0,
+            Doing::Gone => ASLEEP,
+        };
         self.watched += self.pause();
-        if self.asleep < ASLEEP && self.watched < ASTRAY_NS {
+        // One that strays does so again.
+        let patience = ASTRAY_NS >> STRAYED.load(Ordering::Relaxed).min(4);
+        if self.asleep < ASLEEP && self.watched < patience {
             return;
         }
         let Some(held) = lock() else { return };
@@ -248,7 +259,13 @@ impl Watch {
             return;
         }
         add64(at::HIDDEN_BLOCKS, 1);
-        seat.set_state(SeatState::Outside);
+        STRAYED.fetch_add(u32::from(self.asleep < ASLEEP), Ordering::Relaxed);
+        if doing == Doing::Gone {
+            control::unlink(seat);
+            seat.set_state(SeatState::Ended);
+        } else {
+            seat.set_state(SeatState::Outside);
+        }
         match next(seat, Standing::Stuck) {
             Some(chosen) => pass(held, chosen),
             None => idle(held, seat),

@@ -6,10 +6,11 @@ use selvedge_events::pack;
 
 use selvedge_sched::OpKind;
 
+use super::wait::is_shared_abroad;
 use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
-use crate::{real, stream};
+use crate::{real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -82,9 +83,21 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
     };
     let c11 = attempt == Slot::mtx_trylock;
     let arrival = Arrival::call(kind, lock, slot as u16, pc);
-    let attempt = || {
+    let once = || {
         let result = real::call(attempt, lock, 0, 0, 0, 0) as i32;
         if c11 && result == 1 { errno::EBUSY } else { result }
+    };
+    let is_mutex = attempt == Slot::pthread_mutex_trylock;
+    let attempt = || {
+        let mut result = once();
+        let mut rounds = if is_mutex && kind_of(lock) & ROBUST != 0 { 10_000 } else { 0 };
+        // The kernel is about to say that the holder has died.
+        while result == errno::EBUSY && rounds > 0 && !model::is_held(lock as u64) {
+            sys::sched_yield();
+            rounds -= 1;
+            result = once();
+        }
+        result
     };
     let bad = match slot {
         Slot::pthread_mutex_timedlock
@@ -101,26 +114,51 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
         return Some(real::call(slot, lock, b, c, 0, 0));
     }
     let insist = || real::call(slot, lock, b, c, 0, 0) as i32;
-    model::take(arrival, patience, attempt, insist).map(|result| result as Reg)
+    let abroad = || is_shared_abroad(is_mutex && kind_of(lock) & SHARED != 0 || is_shared_rwlock(slot, lock));
+    model::take(arrival, patience, attempt, abroad, insist).map(|result| result as Reg)
+}
+
+/// Kinds of mutexes, as glibc numbers them.
+const ERRORCHECK: u32 = 2;
+const ROBUST: u32 = 16;
+const SHARED: u32 = 128;
+
+fn kind_of(mutex: Reg) -> u32 {
+    /// Where glibc keeps it.
+    const KIND: usize = 16;
+    // SAFETY: I9: the guest's own mutex.
+    unsafe { ((mutex + KIND) as *const u32).read() }
+}
+
+fn is_shared_rwlock(slot: Slot, lock: Reg) -> bool {
+    use Slot as S;
+    /// Where glibc says that it is for several processes.
+    const SHARED: usize = 28;
+    let is_one = [
+        S::pthread_rwlock_rdlock,
+        S::pthread_rwlock_timedrdlock,
+        S::pthread_rwlock_clockrdlock,
+        S::pthread_rwlock_wrlock,
+        S::pthread_rwlock_timedwrlock,
+        S::pthread_rwlock_clockwrlock,
+    ];
+    // SAFETY: I9: the guest's own lock.
+    is_one.contains(&slot) && unsafe { ((lock + SHARED) as *const u32).read() } != 0
 }
 
 /// Whether a lock that the thread holds already says so instead of waiting for ever: error-checking mutexes, and
 /// reader-writer locks held for writing.
 fn refuses_itself(slot: Slot, lock: Reg) -> bool {
-    /// Where glibc keeps a mutex's kind, and the kind that checks.
-    const KIND: usize = 16;
-    const ERRORCHECK: u32 = 2;
     if !model::holds_itself(lock as u64) {
         return false;
     }
     match slot {
         Slot::pthread_mutex_lock | Slot::pthread_mutex_timedlock | Slot::pthread_mutex_clocklock => {
-            // SAFETY: I9: the guest's own mutex.
-            unsafe { ((lock + KIND) as *const u32).read() & 3 == ERRORCHECK }
+            kind_of(lock) & 3 == ERRORCHECK
         }
         Slot::pthread_rwlock_wrlock | Slot::pthread_rwlock_rdlock => {
             // SAFETY: I9: as above; the thread that writes, where glibc keeps it.
-            unsafe { ((lock + 24) as *const u32).read() == crate::sys::gettid() }
+            unsafe { ((lock + 24) as *const u32).read() == sys::gettid() }
         }
         _ => false,
     }

@@ -5,9 +5,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
+use selvedge_events::pack;
+use selvedge_sched::OpKind;
 
 use super::wrappers;
 use crate::entry::function;
+use crate::gate::Arrival;
 use crate::thread_state::{self, Frame};
 use crate::{arch, gate, real, sink, stream};
 
@@ -112,6 +115,19 @@ wrappers! {
                 // SAFETY: as above.
                 unsafe { (old as *mut usize).write_unaligned(before) };
             }
+        }
+        result
+    };
+    pthread_kill(handle, signal; pc) => {
+        stream::emit(EventKind::Note, pc, [pack::object(handle as u64, SLOT as u16), 0, 0]);
+        if !gate::is_on() {
+            return real::call(SLOT, handle, signal, 0, 0, 0);
+        }
+        gate::point(Arrival::call(OpKind::Wake, handle, SLOT as u16, pc));
+        let target = gate::handler::Target::new(super::thread::index_of(handle));
+        let result = real::call(SLOT, handle, signal, 0, 0, 0);
+        if result as u32 == 0 {
+            target.await_handler(signal as u32 as usize);
         }
         result
     };

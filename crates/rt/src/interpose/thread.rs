@@ -227,11 +227,21 @@ fn controlled_join(slot: Slot, index: u32, handle: Reg, b: Reg, c: Reg, d: Reg, 
     let arrival = Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Join, 0, slot as u16, pc) };
     let real = || real::call(slot, handle, b, c, d, 0);
     let own = thread_state::current().is_some_and(|state| state.index == index);
-    if index == u32::MAX || own || gate::has_ended(index).is_none() {
-        // A thread that we did not see made; or itself, which the real function refuses.
+    if own {
+        // The real function refuses.
+        gate::point(arrival);
+        return Some(real());
+    }
+    if index == u32::MAX || gate::has_ended(index).is_none() {
+        // A thread that we did not see made.
         return Some(model::outside(arrival, real));
     }
     let ended = || gate::has_ended(index) != Some(false);
+    let answer = || {
+        // As the real function, which refuses to wait for one that waits for the caller.
+        let refused = thread_state::current().is_some_and(|state| model::is_joining(index, state.index));
+        if refused { Some(errno::EDEADLK) } else { ended().then_some(0) }
+    };
     let deadline = match slot {
         Slot::pthread_tryjoin_np => {
             gate::point(arrival);
@@ -243,8 +253,9 @@ fn controlled_join(slot: Slot, index: u32, handle: Reg, b: Reg, c: Reg, d: Reg, 
     };
     loop {
         super::wait::cancellation_point();
-        match model::acquire(arrival, deadline, false, || ended().then_some(()))? {
-            Ok(()) => return Some(join_now(slot, handle, b)),
+        match model::acquire(arrival, deadline, false, answer)? {
+            Ok(0) => return Some(join_now(slot, handle, b)),
+            Ok(error) => return Some(error as Reg),
             Err(Woken::TimedOut) => return Some(errno::ETIMEDOUT as Reg),
             // Asked to end; the next round does so, if it may.
             Err(_) => {}
@@ -313,6 +324,11 @@ pub fn cancelled(handle: Reg) {
     if index != u32::MAX {
         model::cancel(index);
     }
+}
+
+/// The index of a thread with this handle; `u32::MAX` where it is not known.
+pub fn index_of(handle: Reg) -> u32 {
+    recall(handle as u64, false)
 }
 
 /// In a forked child.
