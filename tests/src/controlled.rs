@@ -109,7 +109,7 @@ impl Controlled {
             stop: &stop,
         };
         let surveyed = survey(&request, &mut GuestInput::Reopen("/dev/null".into()), &mut |_| ());
-        let (images, _) = surveyed.map_err(|error| failed("read the survey")(&error))?.arm();
+        let (images, _) = surveyed.map_err(|error| failed("read the survey")(&error))?.arm_controlled();
 
         let files = dir.join("server");
         let cwd = dir.join("controlled-cwd");

@@ -113,7 +113,7 @@ pub fn prepare(
         stop,
     };
     let surveyed = survey(&request, &mut GuestInput::Reopen(stdin_file.clone()), each)?;
-    let (images, armed) = surveyed.arm();
+    let (images, armed) = surveyed.arm_controlled();
     let argv: Vec<OsString> = std::iter::once(&guest.program).chain(&guest.args).cloned().collect();
     let inputs = inputs_here(&program.path, argv, stdin_file).map_err(PrepareError::Scratch)?;
     Ok(Prepared { program, inputs, stdin, images, armed, surveyed, scratch })

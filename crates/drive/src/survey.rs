@@ -17,7 +17,7 @@ use selvedge_trace::survey::Seen;
 use selvedge_trace::{OpenRunError, Run, Survey};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Armed, ImageSites, arm};
+use crate::arm::{Armed, ImageSites, arm, arm_controlled};
 use crate::guest_input::GuestInput;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{Program, hex, unhex};
@@ -104,6 +104,14 @@ impl Surveyed {
             return (self.images.iter().filter_map(ImageSites::table_spec).collect(), Armed::default());
         }
         arm(&self.survey, &self.images)
+    }
+
+    /// As [`Surveyed::arm`], for controlled runs.
+    pub fn arm_controlled(&self) -> (Vec<ImageSpec>, Armed) {
+        if self.lost {
+            return self.arm();
+        }
+        arm_controlled(&self.survey, &self.images)
     }
 }
 

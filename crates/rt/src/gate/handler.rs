@@ -144,7 +144,6 @@ impl Target {
 /// What a seat says about its thread, kept while a handler runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
-    had_baton: bool,
     in_gate: u32,
     handlers: u32,
     handler_sp: usize,
@@ -167,7 +166,6 @@ pub fn begins() -> Option<Before> {
     let held = lock()?;
     let had_baton = get32(at::RUNNING) == seat.0;
     let before = Before {
-        had_baton,
         in_gate: state.in_gate,
         state: seat.state(),
         handlers: state.handlers,
