@@ -1,6 +1,6 @@
 //! The columns: with what a program is built, and how the built program is started.
 //!
-//! This is the only module that knows the `selvedge` command. What it assumes:
+//! This is the only module of `overhead` that knows the `selvedge` command. What it assumes:
 //!
 //! - `selvedge cc ARGS`, `selvedge c++ ARGS`: drop-in compilers over `$SELVEDGE_CC`, `$SELVEDGE_CXX`;
 //! - `selvedge record --survey-only --plan-only FILE --out DIR -- PROG`: writes to FILE a plan whose run surveys into DIR;
@@ -8,6 +8,8 @@
 //! - `SELVEDGE_PLAN=FILE PROG ARGS`: one run under the plan, without the command in between;
 //! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
 //! - `selvedge trace --json --summary DIR/direct`: a line for each process, with numeric `events` and `bytes`.
+//!
+//! The plan of a controlled run comes from the library ([`controlled`]): the command has none to start by hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use serde_json::Value;
 
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
-use crate::{apt, place};
+use crate::{apt, controlled, place};
 
 /// The compiler under a column; bars are per compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -81,6 +83,8 @@ pub enum Mode {
     Survey,
     /// Under a plan that records, armed by an earlier survey.
     Record,
+    /// Under a plan by which the random strategy says who runs, armed likewise.
+    Controlled,
     /// Under Helgrind.
     Helgrind,
 }
@@ -121,6 +125,7 @@ pub const COLUMNS: &[Column] = {
         column("disarmed", "disarmed", Wrapped(Gcc), Mode::Plain),
         column("survey", "survey", Wrapped(Gcc), Mode::Survey),
         column("record", "record", Wrapped(Gcc), Mode::Record),
+        column("controlled", "controlled", Wrapped(Gcc), Mode::Controlled),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
         column("disarmed-clang", "disarmed, clang", Wrapped(Clang), Mode::Plain),
@@ -146,6 +151,19 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
+    /// The wrapper over a compiler.
+    pub fn wrapped(selvedge: &Path, compiler: Compiler) -> Toolchain {
+        let (cc, cxx) = compiler.commands();
+        let words = |language: &str| vec![selvedge.display().to_string(), language.to_owned()];
+        Toolchain {
+            cc: words("cc"),
+            cxx: words("c++"),
+            cflags: vec!["-O2", "-g"],
+            ldflags: Vec::new(),
+            env: vec![("SELVEDGE_CC", cc), ("SELVEDGE_CXX", cxx)],
+        }
+    }
+
     /// A command that runs `words` with this tool chain's environment.
     pub fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&words[0]);
@@ -217,13 +235,10 @@ impl Tools {
                 chain.cflags.push("-fsanitize=thread");
                 chain.ldflags.push("-fsanitize=thread");
             }
-            Build::Wrapped(_) => {
+            Build::Wrapped(compiler) => {
                 let selvedge =
                     self.selvedge().map_err(|why| BenchError::Missing { tool: "selvedge".to_owned(), why })?;
-                let selvedge = selvedge.display().to_string();
-                chain.cc = vec![selvedge.clone(), "cc".to_owned()];
-                chain.cxx = vec![selvedge, "c++".to_owned()];
-                chain.env = vec![("SELVEDGE_CC", cc), ("SELVEDGE_CXX", cxx)];
+                chain = Toolchain::wrapped(selvedge, compiler);
             }
         }
         Ok(chain)
@@ -294,7 +309,12 @@ impl Runner {
         self.mode == Mode::Record
     }
 
-    /// Runs `job` once under a survey and keeps the result for the recorded runs that follow.
+    /// Whether runs are controlled.
+    pub fn controls(&self) -> bool {
+        self.mode == Mode::Controlled
+    }
+
+    /// Runs `job` once under a survey and keeps the result for the runs that follow.
     pub fn survey<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
         let mode = std::mem::replace(&mut self.mode, Mode::Survey);
         let result = self.begin().and_then(|()| job(self));
@@ -312,7 +332,7 @@ impl Runner {
     pub fn begin(&mut self) -> Result<()> {
         remove(&self.out)?;
         match (&self.surveyed, self.mode) {
-            (Some(surveyed), Mode::Record) => copy_folder(surveyed, &self.out),
+            (Some(surveyed), Mode::Record | Mode::Controlled) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
     }
@@ -328,6 +348,7 @@ impl Runner {
             Mode::Plain => {}
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
+            Mode::Controlled => plan = Some(self.controlled_plan(program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
                 // that asks for the usual 1024 asks for what it has.
@@ -371,6 +392,15 @@ impl Runner {
                 .arg("--")
                 .arg(program),
         )?;
+        Ok(file)
+    }
+
+    fn controlled_plan(&mut self, program: &Path) -> Result<PathBuf> {
+        self.plans += 1;
+        let file = self.out.join(format!("bench-{}.plan", self.plans));
+        // In a process of its own, because children inherit the peak of this one's memory.
+        let ourselves = std::env::current_exe().map_err(|e| BenchError::System("find this program", e))?;
+        run_tool(Command::new(ourselves).arg(controlled::ARGUMENT).arg(&file).arg(&self.out).arg(program))?;
         Ok(file)
     }
 

@@ -37,12 +37,28 @@ pub enum BenchError {
         /// The end of what it printed.
         log: String,
     },
+    /// A command took too long.
+    #[error("{what} was stopped after {seconds} s")]
+    TooLong {
+        /// What was run, shortly.
+        what: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// A program ran but its result is wrong.
     #[error("wrong result: {0}")]
     Wrong(String),
     /// The command line cannot be understood.
     #[error("{0}")]
     Usage(String),
+    /// A part of Selvedge, used as a library, failed.
+    #[error("{what}")]
+    Tool {
+        /// What it was to do.
+        what: String,
+        /// Its reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// JSON could not be read or written.
     #[error("{what} is not the JSON that was expected")]
     Json {
@@ -79,6 +95,14 @@ pub fn at<T>(action: &'static str, path: &Path, result: io::Result<T>) -> Result
     result.map_err(|source| BenchError::File { action, path: path.to_owned(), source })
 }
 
+/// Says what a part of Selvedge was to do when it failed.
+pub fn tool<T, E: std::error::Error + Send + Sync + 'static>(
+    what: impl Into<String>,
+    result: std::result::Result<T, E>,
+) -> Result<T> {
+    result.map_err(|source| BenchError::Tool { what: what.into(), source: Box::new(source) })
+}
+
 fn tail(log: &str) -> String {
     let last: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();
     match last.len() {
@@ -87,8 +111,8 @@ fn tail(log: &str) -> String {
     }
 }
 
-/// Messages quote paths; their last part is enough.
-fn without_paths(text: &str) -> String {
+/// A message for a page that is kept: paths are of this machine, their last part is enough.
+pub fn without_paths(text: &str) -> String {
     let kept: Vec<&str> = text
         .split(' ')
         .map(|word| match word.rsplit_once('/') {

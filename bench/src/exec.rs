@@ -153,6 +153,7 @@ impl Running {
         let cost = self.wait(limits)?;
         match cost.ending {
             Ending::Exit(0) => Ok(cost),
+            Ending::TimeLimit => Err(BenchError::TooLong { what, seconds: limits.time.as_secs() }),
             ending => Err(BenchError::Failed { what, how: ending.words(), log: read_tail(&err) }),
         }
     }

@@ -1,7 +1,8 @@
 //! Side-by-side measurements: what Selvedge costs, next to native, ThreadSanitizer and Helgrind.
 //!
-//! Two binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run) and `hooks`
-//! (instructions for each hook, which do not depend on how busy the machine is).
+//! Three binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
+//! each hook, which do not depend on how busy the machine is) and `explore` (how soon the bugs of the corpus are found,
+//! see [`explore`]).
 //!
 //! ```text
 //! options ─▶ rows (programs, how to build and check) ─┐
@@ -15,8 +16,10 @@ pub mod apt;
 pub mod bars;
 pub mod callgrind;
 pub mod columns;
+pub mod controlled;
 pub mod error;
 pub mod exec;
+pub mod explore;
 pub mod hooks;
 pub mod load;
 pub mod machine;

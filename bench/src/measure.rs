@@ -36,6 +36,8 @@ pub enum Missing {
     Unavailable(String),
     /// Building, running or checking failed.
     Failed(String),
+    /// It takes longer than one wants to wait.
+    TooLong(String),
 }
 
 /// A measured row.
@@ -115,7 +117,8 @@ pub fn measure(row: Row, tools: &Tools, options: &Options, say: &mut dyn FnMut(&
     let mut lanes: Vec<Lane<'_>> = COLUMNS.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if lane.column.mode == Mode::Record {
+        if matches!(lane.column.mode, Mode::Record | Mode::Controlled) {
+            let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }
     }
@@ -141,10 +144,12 @@ fn measure_small(lanes: &mut [Lane<'_>], row: Row, say: &mut dyn FnMut(&str)) {
     let small: Vec<usize> = (0..lanes.len()).filter(|&i| runs_small(lanes[i].column.mode)).collect();
     for i in small {
         say(&format!("{}: {}, small input", row.key, lanes[i].column.title));
+        let base = lanes[i].column.baseline();
+        let native = lanes.iter().find(|lane| lane.column.key == base).map(|lane| lane.program.clone());
         let lane = &mut lanes[i];
         lane.attempt(|lane| {
             for _ in 0..SMALL_BASE_RUNS {
-                let sample = lane.plain(Size::Quick)?;
+                let sample = lane.plain(native.as_deref(), Size::Quick)?;
                 lane.cell.small_base.push(sample);
             }
             lane.run(Size::Quick)
@@ -176,7 +181,7 @@ struct Lane<'a> {
     bench: &'a Bench,
     program: PathBuf,
     runner: Runner,
-    /// Starts the same program plainly.
+    /// Starts the baseline's program.
     plain: Runner,
     cell: Cell,
 }
@@ -206,7 +211,10 @@ impl<'a> Lane<'a> {
         if self.cell.missing.is_none()
             && let Err(e) = step(self)
         {
-            self.cell.missing = Some(Missing::Failed(e.brief()));
+            self.cell.missing = Some(match e {
+                BenchError::TooLong { .. } => Missing::TooLong(e.brief()),
+                _ => Missing::Failed(e.brief()),
+            });
         }
     }
 
@@ -226,8 +234,9 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    fn plain(&mut self, size: Size) -> Result<Sample> {
-        self.bench.run(&self.program, &mut self.plain, size)
+    /// Runs the program of the baseline.
+    fn plain(&mut self, native: Option<&Path>, size: Size) -> Result<Sample> {
+        self.bench.run(native.unwrap_or(&self.program), &mut self.plain, size)
     }
 }
 

@@ -16,6 +16,9 @@ use crate::{load, place};
 /// Free bytes that a recorded run must leave on the disk.
 const DISK_FLOOR: u64 = 2 << 30;
 
+/// Most time for a controlled run, in which every access to shared memory may be a switch of threads.
+const CONTROLLED_LIMIT: Duration = Duration::from_secs(60);
+
 /// How much work a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
@@ -192,7 +195,8 @@ impl Bench {
     }
 
     fn limits(&self, runner: &Runner) -> Limits {
-        Limits { time: self.limit, disk: runner.records().then(|| (runner.out().to_owned(), DISK_FLOOR)) }
+        let time = if runner.controls() { self.limit.min(CONTROLLED_LIMIT) } else { self.limit };
+        Limits { time, disk: runner.records().then(|| (runner.out().to_owned(), DISK_FLOOR)) }
     }
 
     fn single(&self, program: &Path, runner: &mut Runner, args: &[&str]) -> Result<Sample> {
@@ -253,10 +257,14 @@ impl Bench {
 
     /// A generated file of `megabytes` (a tenth of it for [`Size::Quick`]).
     fn input(&self, size: Size, megabytes: u64) -> Result<PathBuf> {
-        let bytes = match size {
+        self.input_of(match size {
             Size::Full => megabytes << 20,
             Size::Quick => (megabytes << 20) / 10,
-        };
+        })
+    }
+
+    /// A generated file of so many bytes.
+    pub fn input_of(&self, bytes: u64) -> Result<PathBuf> {
         let path = self.dir.join(format!("input-{bytes}"));
         if fs::metadata(&path).is_ok_and(|data| data.len() == bytes) {
             return Ok(path);
@@ -327,7 +335,7 @@ fn same_bytes(one: &Path, other: &Path) -> Result<bool> {
 
 /// Whether a column runs a smaller input, once.
 pub fn runs_small(mode: Mode) -> bool {
-    mode == Mode::Helgrind
+    matches!(mode, Mode::Helgrind | Mode::Controlled)
 }
 
 #[cfg(test)]

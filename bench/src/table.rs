@@ -102,6 +102,7 @@ impl Overhead {
                 let text = match cell.and_then(|c| c.missing.as_ref()) {
                     Some(Missing::Unavailable(_)) => "n/a".to_owned(),
                     Some(Missing::Failed(_)) => "FAILED".to_owned(),
+                    Some(Missing::TooLong(_)) => "-".to_owned(),
                     None => figure(row, *column).unwrap_or_else(|| "n/a".to_owned()),
                 };
                 let _ = write!(page, " {text} |");
@@ -228,6 +229,7 @@ fn reason(cell: &Cell) -> Option<String> {
     Some(match cell.missing.as_ref()? {
         Missing::Unavailable(why) => format!("n/a: {why}"),
         Missing::Failed(why) => format!("FAILED: {why}"),
+        Missing::TooLong(why) => why.clone(),
     })
 }
 

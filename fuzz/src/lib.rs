@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod clip;
 pub mod elf_mutation;
 pub mod image;
 pub mod plan;

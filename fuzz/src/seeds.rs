@@ -14,6 +14,14 @@ use selvedge_image::embed::with_table;
 use selvedge_image::{Image, find_sites, table_bytes};
 use selvedge_trace::write::{Stream, TraceBuilder};
 
+use selvedge_drive::clip::{Clip, ClipInputs, bare};
+use selvedge_drive::control::World;
+use selvedge_drive::failure::{Signature, Wrong};
+use selvedge_drive::plan::ImageSpec;
+use selvedge_findings::{Harm, Outcome};
+use selvedge_sched::text::Schedule;
+use selvedge_sched::{Spec, Step as Choice};
+
 use crate::recipe::Step;
 
 /// Where seeds are wanted.
@@ -34,6 +42,7 @@ pub fn trace() {
     put(&folder, "empty-file", &TraceBuilder::new().finish());
     let mut stream = Stream::default();
     stream.push(0x1234).access(1, 0x7f00_0000_1000, Some(5000)).access(2, 0x7f00_0000_1008, None);
+    stream.range(2, 0x7f00_0000_1010, 24, true, None).range(2, 0x7f00_0000_1010, 1 << 16, false, Some(6000));
     for kind in event::KINDS {
         let how = u64::from(Acquire::of(Primitive::Mutex, Mode::Exclusive).pack()) << 48;
         stream.wide(kind, 10_000 + 300 * kind as u64, 1, [how | 0x5000, 64, 0]);
@@ -82,6 +91,44 @@ fn all_steps(words: &[u64]) -> Vec<u8> {
     recipe.extend([Step::Foreign as u8, 77, 0, 2, 1, 2, Step::Hole as u8, 1]);
     recipe.extend([Step::Patch as u8, 8, 16, 0, 0, 2, 0xff, 0xff]);
     recipe
+}
+
+/// Writes the seeds of `clip_reader`: a clip with everything in it, and schedules.
+pub fn clip() {
+    let Some(folder) = folder() else { return };
+    let script: Vec<Choice> = ["0@2-1", "1@4/0"].iter().filter_map(|text| switch(text)).collect();
+    let clip = Clip {
+        program: "/bin/bank".into(),
+        build_id: vec![7; 20],
+        inputs: ClipInputs {
+            argv: vec!["bank".into(), "-x".into()],
+            dir: "/tmp".into(),
+            env: vec![("A".into(), "b".into())],
+            stdin: vec![0, 0xff],
+        },
+        images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(0, 1), (3, 0)], table: vec![1, 2] }],
+        world: World::default(),
+        most_steps: 1000,
+        oracle: Some("true".into()),
+        script,
+        by_strategy: Some(Spec::default()),
+        outcome: Outcome::of_code(3),
+        wrong: Some(Wrong {
+            signature: Signature { harm: Harm::Crash, detail: "SIGSEGV".into() },
+            words: "SIGSEGV".into(),
+        }),
+        steps: 12,
+        digest: 0xabcd,
+    };
+    put(&folder, "clip", clip.to_json().as_bytes());
+    for (name, text) in [("empty", "s1:"), ("one", "s1:0@12-1"), ("some", "s1:0@12-1,1@3/0,2@1-1,1@65535/65535")] {
+        put(&folder, name, text.as_bytes());
+    }
+}
+
+fn switch(text: &str) -> Option<Choice> {
+    let schedule: Schedule = format!("s1:{text}").parse().ok()?;
+    schedule.first().map(bare)
 }
 
 /// Writes the seeds of `plan_reader`: plans of every shape.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use selvedge_drive::control::{ControlRequest, Log, World};
 use selvedge_drive::guest_input::GuestInput;
+use selvedge_drive::plan::PlanSpec;
 use selvedge_drive::program::Program as Guest;
 use selvedge_drive::run::{End, Stop};
 use selvedge_drive::server::{Inputs, Server};
 use selvedge_drive::store::Store;
 use selvedge_drive::survey::{SurveyRequest, survey};
-use selvedge_drive::plan::PlanSpec;
 use selvedge_events::control::RunState;
 use selvedge_events::plan::Observe;
 use selvedge_sched::{Spec, StrategyKind};
@@ -83,7 +83,9 @@ impl Controlled {
     ) -> Result<Controlled, ControlledError> {
         let store = dir.join("store");
         let mut command: Vec<OsString> =
-            [selvedge.as_os_str(), "record".as_ref(), "--survey-only".as_ref(), "--timeout".as_ref()].map(Into::into).into();
+            [selvedge.as_os_str(), "record".as_ref(), "--survey-only".as_ref(), "--timeout".as_ref()]
+                .map(Into::into)
+                .into();
         command.push(format!("{}s", timeout.as_secs()).into());
         command.extend(["--out".into(), store.clone().into_os_string(), "--".into()]);
         command.extend(built.command());
@@ -91,7 +93,8 @@ impl Controlled {
         survey_run.execute().map_err(|error| failed("survey")(&error))?;
 
         let store = Store::create(&store).map_err(|error| failed("open the store")(&error))?;
-        let program = Guest::find(built.executable.as_os_str(), "".as_ref()).map_err(|error| failed("find it")(&error))?;
+        let program =
+            Guest::find(built.executable.as_os_str(), "".as_ref()).map_err(|error| failed("find it")(&error))?;
         let mut words = built.command().into_iter();
         let guest = selvedge_drive::run::Guest { program: words.next().unwrap_or_default(), args: words.collect() };
         let stop = Stop::default();
@@ -182,13 +185,16 @@ pub fn check_controlled(
     native: &Outcome,
     effort: Effort,
 ) -> Result<(), String> {
-    for (kind, seed) in plan(effort.schedules) {
+    // Where something is hidden, every run takes as long as it needs to be noticed.
+    let schedules = if program.directives.hidden { effort.schedules.min(2) } else { effort.schedules };
+    for (kind, seed) in plan(schedules) {
         let place = || format!("{} schedule {seed}", kind.name());
         let seen = controlled.run(kind, seed).map_err(|error| error.to_string())?;
         if seen.state == RunState::Idle {
             return Err(format!("{}: not under control", place()));
         }
-        let words = || seen.outcome.stderr.lines().rev().take(4).map(|line| format!("\nstderr: {line}")).collect::<String>();
+        let words =
+            || seen.outcome.stderr.lines().rev().take(4).map(|line| format!("\nstderr: {line}")).collect::<String>();
         if seen.state != RunState::Running || seen.outcome.ending != native.ending {
             let (ending, state) = (seen.outcome.ending, seen.state);
             return Err(format!("{}: {state:?}, ended by {ending}, natively by {}{}", place(), native.ending, words()));

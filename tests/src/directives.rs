@@ -264,7 +264,8 @@ mod tests {
     fn every_directive_is_read() {
         let source = "//@ flags: -lm  -ldl\n//@ flags: -O0\n//@ exit: 17\n//@ needs: jemalloc\n\
                       //@ needs: openmp\n//@ timeout: 40\n//@ env: A=b c=d\n//@ env: EMPTY=\n\
-                      //@ companion: lib_x.c shared\n//@ rust\n// text\n";
+                      //@ companion: lib_x.c shared\n//@ rust\n//@ deadlock: some\n//@ hidden\n//@ world\n\
+                      //@ plain: p.c\n// text\n";
         let expected = Directives {
             flags: vec!["-lm".into(), "-ldl".into(), "-O0".into()],
             ending: Ending::Exit(17),
@@ -273,6 +274,10 @@ mod tests {
             env: vec![("A".into(), "b c=d".into()), ("EMPTY".into(), "".into())],
             companions: vec!["lib_x.c".into()],
             rust: true,
+            deadlock: Deadlock::Some,
+            hidden: true,
+            world: true,
+            plain: vec!["p.c".into()],
         };
         assert_eq!(Directives::parse(source), Ok(expected));
     }

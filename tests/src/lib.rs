@@ -11,6 +11,8 @@
 //! Tests of one situation rather than of a folder work in a [`Lab`]: a scratch directory with the tool under test,
 //! where runs are bounded and traces are read back as data ([`Trace`]).
 //!
+//! A [`Subject`] is recorded under schedules that a test chooses ([`Controlled`]).
+//!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
@@ -21,6 +23,7 @@ mod gaps;
 mod lab;
 mod mode;
 mod program;
+mod recorded;
 mod run;
 mod rust;
 mod selvedge_bin;
@@ -35,6 +38,7 @@ pub use gaps::{Gap, Gaps, GapsError};
 pub use lab::Lab;
 pub use mode::Mode;
 pub use program::{Folder, Program, ProgramError, programs_dir};
+pub use recorded::{Recorded, Subject};
 pub use run::{Outcome, Run, RunError};
 pub use rust::instrumented_rustc;
 pub use selvedge_bin::{FindError, find_selvedge};

@@ -24,8 +24,7 @@ pub enum Folder {
 
 impl Folder {
     /// All folders.
-    pub const ALL: [Folder; 5] =
-        [Folder::Hostile, Folder::Clean, Folder::Race, Folder::Controlled, Folder::Deadlock];
+    pub const ALL: [Folder; 5] = [Folder::Hostile, Folder::Clean, Folder::Race, Folder::Controlled, Folder::Deadlock];
 
     /// The folder's name on disk.
     pub fn name(self) -> &'static str {

@@ -19,7 +19,8 @@ pub struct Trace {
 pub struct Header {
     /// How many events there are.
     pub events: u64,
-    /// What one unit of the trace's clock is worth.
+    /// What one unit of the trace's clock is worth; 0 under control, where events are numbered.
+    #[serde(default)]
     pub tick_ns: f64,
     /// The threads, by number.
     pub threads: Vec<Thread>,
@@ -66,6 +67,8 @@ pub struct Event {
     pub variable: Option<String>,
     /// Where that was in memory.
     pub address: Option<String>,
+    /// How many bytes of it.
+    pub size: Option<u64>,
     /// The function that did it.
     pub function: Option<String>,
     /// The source file.

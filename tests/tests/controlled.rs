@@ -19,8 +19,7 @@ fn under_control(folder: Folder, effort: Effort) {
     let effort = Effort { schedules: schedules.unwrap_or(effort.schedules), ..effort };
     let mut programs = Program::all_in(folder).expect("programs are readable");
     programs.retain(|program| program.name.contains(&only));
-    let report =
-        run_all("controlled", &programs, |program| check_under_control(&native, &selvedge, program, effort));
+    let report = run_all("controlled", &programs, |program| check_under_control(&native, &selvedge, program, effort));
     let gaps = Gaps::load().expect("known_gaps.tsv is sound");
     let text = report.render(&gaps);
     assert!(report.problems(&gaps).is_empty(), "{text}");
@@ -29,20 +28,20 @@ fn under_control(folder: Folder, effort: Effort) {
 
 #[test]
 fn synchronisation_keeps_its_promises() {
-    under_control(Folder::Controlled, Effort { schedules: 30, twice: true });
+    under_control(Folder::Controlled, Effort { schedules: 8, twice: true });
 }
 
 #[test]
 fn deadlocks_are_reported_and_nothing_else_is() {
-    under_control(Folder::Deadlock, Effort { schedules: 30, twice: true });
+    under_control(Folder::Deadlock, Effort { schedules: 10, twice: true });
 }
 
 #[test]
 fn hostile_programs_do_not_notice() {
-    under_control(Folder::Hostile, Effort { schedules: 5, twice: false });
+    under_control(Folder::Hostile, Effort { schedules: 2, twice: false });
 }
 
 #[test]
 fn clean_programs_stay_clean() {
-    under_control(Folder::Clean, Effort { schedules: 10, twice: true });
+    under_control(Folder::Clean, Effort { schedules: 5, twice: true });
 }

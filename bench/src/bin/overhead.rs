@@ -1,5 +1,6 @@
 //! `overhead`: slow-downs and peak memory, all columns side by side. See the library for the parts.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use selvedge_bench::columns::Tools;
@@ -9,7 +10,7 @@ use selvedge_bench::measure::measure;
 use selvedge_bench::options::Options;
 use selvedge_bench::rows::ROWS;
 use selvedge_bench::table::Overhead;
-use selvedge_bench::{bars, exec};
+use selvedge_bench::{bars, controlled, exec};
 
 const USAGE: &str = "\
 usage: overhead [--quick] [--only ROW[,ROW]] [--runs N] [--limit SECONDS] [--work DIR] [--save]
@@ -41,7 +42,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let mut options = Options::parse(std::env::args().skip(1))?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [controlled::ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        return controlled::write_plan(Path::new(file), Path::new(dir), Path::new(program));
+    }
+    let mut options = Options::parse(args)?;
     if options.help {
         print!("{USAGE}");
         return Ok(());

@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use selvedge_drive::control::World;
+use selvedge_drive::intervene::Interventions;
 use selvedge_drive::store::DEFAULT_DIR;
+use selvedge_events::ThreadIx;
+use selvedge_events::plan::Intervene;
+
+use crate::messages::Failure;
 
 /// Finds, proves, explains and tolerates concurrency bugs in native programs.
 #[derive(Debug, Parser)]
@@ -62,6 +68,10 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Runs a program under many schedules and keeps what fails
     Explore(ExploreArgs),
+    /// Runs a clip again: the same schedule, the same failure
+    Replay(ReplayArgs),
+    /// Makes a clip smaller and says which order decides
+    Minimize(MinimizeArgs),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -147,10 +157,18 @@ pub(crate) struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Run one thread at a time, by chance as the seed says: the record is exact and can be made again
+    #[arg(long)]
+    pub(crate) controlled: bool,
+    /// With --controlled: decides all that is left to chance; the next run has the next seed
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "controlled")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) interventions: InterveneArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 
@@ -188,7 +206,7 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(crate) timeout: Duration,
     /// End a run after so many steps and call it a hang
-    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    #[arg(long, default_value_t = selvedge_drive::explore::DEFAULT_MOST_STEPS, value_name = "N")]
     pub(crate) max_steps: u64,
     /// How many survey runs to make
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -196,14 +214,126 @@ pub(crate) struct ExploreArgs {
     /// Survey again, even if a kept survey would do
     #[arg(long)]
     pub(crate) resurvey: bool,
-    /// Runs at once; one per processor where it is left out
-    #[arg(short, long, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
+    /// Runs at once: more than one only for programs that do not get into each other's way through files or ports
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    pub(crate) jobs: usize,
+    /// Run every schedule twice, and name the first place where the two runs differ
+    #[arg(long)]
+    pub(crate) check_determinism: bool,
+    /// Write the findings to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
+}
+
+/// What the world looks like to a controlled program.
+#[derive(Debug, Args)]
+pub(crate) struct ControlArgs {
+    /// Whether clocks show virtual time, which passes with the program's steps
+    #[arg(long, default_value = "on", default_missing_value = "on", num_args = 0..=1, require_equals = true, value_parser = ["on", "off"])]
+    pub(crate) virtual_time: String,
+    /// Whether getrandom and its relatives give what the seed says
+    #[arg(long, default_value = "on", default_missing_value = "on", num_args = 0..=1, require_equals = true, value_parser = ["on", "off"])]
+    pub(crate) virtual_random: String,
+    /// Let one wait on a condition in N end for no reason; 0 for none
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) spurious: u32,
+    /// Let time-outs fire while other threads could still run
+    #[arg(long)]
+    pub(crate) eager_timeouts: bool,
+    #[command(flatten)]
+    pub(crate) interventions: InterveneArgs,
+}
+
+impl ControlArgs {
+    /// The world that was asked for.
+    pub(crate) fn world(&self, seed: u64) -> World {
+        World {
+            virtual_time: self.virtual_time == "on",
+            random: (self.virtual_random == "on").then_some(seed),
+            spurious: self.spurious,
+            eager_timeouts: self.eager_timeouts,
+            ..World::default()
+        }
+    }
+
+    /// What is to be done about bugs.
+    pub(crate) fn interventions(&self) -> Result<Interventions, Failure> {
+        self.interventions.collect()
+    }
+}
+
+/// What is to be done about bugs while a program runs.
+#[derive(Debug, Args)]
+pub(crate) struct InterveneArgs {
+    /// Run with the guard of these invariants
+    #[arg(long, value_name = "FILE")]
+    pub(crate) guard: Option<PathBuf>,
+    /// Run with these atomic sections healed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) heal: Option<PathBuf>,
+    /// Run with these locks enforced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) enforce: Option<PathBuf>,
+}
+
+impl InterveneArgs {
+    /// All of them, or why not.
+    pub(crate) fn collect(&self) -> Result<Interventions, Failure> {
+        let mut all = Interventions::default();
+        for (kind, file) in
+            [(Intervene::Guard, &self.guard), (Intervene::Heal, &self.heal), (Intervene::Enforce, &self.enforce)]
+        {
+            all.add(kind, file.as_deref()).map_err(|error| Failure::usage(&error))?;
+        }
+        Ok(all)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge replay .selvedge/clips/prog-1a2b3c4d.clip\n  \
+    selvedge replay --gdb --until T1@12 prog.clip\n  selvedge replay -n 50 prog.clip\n\n\
+    Exit code 66 where the run fails as it did when the clip was made, 1 where it does not.")]
+pub(crate) struct ReplayArgs {
+    /// The clip
+    pub(crate) clip: PathBuf,
+    /// How often
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) times: u32,
+    /// Stop when this thread is at this point: T1@12
+    #[arg(long, value_name = "EVENT", value_parser = event)]
+    pub(crate) until: Option<(ThreadIx, u32)>,
+    /// Run under gdb; with --until it has the program stopped there
+    #[arg(long)]
+    pub(crate) gdb: bool,
+    /// With --gdb: another argument for gdb; may be given again
+    #[arg(long = "gdb-arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) gdb_args: Vec<OsString>,
+    /// End a run after this time and call it a hang
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) interventions: InterveneArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge minimize .selvedge/clips/prog-1a2b3c4d.clip\n\n\
+    The smaller clip is written beside the old one.")]
+pub(crate) struct MinimizeArgs {
+    /// The clip
+    pub(crate) clip: PathBuf,
+    /// Where the smaller clip goes
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Most runs
+    #[arg(long, default_value_t = selvedge_drive::minimize::DEFAULT_BUDGET, value_name = "N")]
+    pub(crate) budget: u32,
 }
 
 #[derive(Debug, Args)]
@@ -264,6 +394,13 @@ pub(crate) struct StoreArgs {
     pub(crate) out: PathBuf,
 }
 
+/// `T1@12`.
+fn event(text: &str) -> Result<(ThreadIx, u32), String> {
+    let wrong = || "use a thread and its point, as in T1@12".to_owned();
+    let (thread, point) = text.strip_prefix('T').unwrap_or(text).split_once('@').ok_or_else(wrong)?;
+    Ok((ThreadIx(thread.parse().map_err(|_| wrong())?), point.parse().map_err(|_| wrong())?))
+}
+
 /// `10`, `10s`, `500ms`, `2m`, `1h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -289,6 +426,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let parsed = |words: &[&str]| match Cli::try_parse_from(words).expect("parses").command {
+            Command::Record(args) => (args.runs as usize, args.guest),
+            Command::Explore(args) => (args.jobs, args.guest),
+            other => panic!("{other:?}"),
+        };
+        let guest = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(parsed(&["selvedge", "record", "-n5", "./p", "-n", "7"]), (5, guest(&["./p", "-n", "7"])));
+        assert_eq!(parsed(&["selvedge", "record", "--", "./p", "--", "x"]), (1, guest(&["./p", "--", "x"])));
+        assert_eq!(parsed(&["selvedge", "explore", "-j3", "--", "./p", "-j9"]), (3, guest(&["./p", "-j9"])));
+        assert_eq!(parsed(&["selvedge", "explore", "-j", "2", "p", "--seed"]), (2, guest(&["p", "--seed"])));
     }
 
     #[test]

@@ -49,6 +49,8 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Index(args) => command::index::run(&args),
         Command::Record(args) => command::record::run(args),
         Command::Explore(args) => command::explore::run(args),
+        Command::Replay(args) => command::replay::run(&args),
+        Command::Minimize(args) => command::minimize::run(&args),
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),
         Command::Demo(args) => command::demo::run(&args),

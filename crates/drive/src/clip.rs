@@ -14,11 +14,11 @@ use selvedge_findings::Outcome;
 use selvedge_sched::moment::NO_SITE;
 use selvedge_sched::schedule::flags;
 use selvedge_sched::text::Schedule;
-use selvedge_sched::{OpKind, Step, Switch, When};
+use selvedge_sched::{OpKind, Spec, Step, Switch, When};
 use serde::{Deserialize, Serialize};
 
 use crate::control::World;
-use crate::failure::Signature;
+use crate::failure::{Signature, Wrong};
 use crate::plan::ImageSpec;
 use crate::program::{hex, unhex};
 use crate::server::Inputs;
@@ -46,12 +46,14 @@ pub struct Clip {
     pub most_steps: u64,
     /// A command that says whether a run passed.
     pub oracle: Option<String>,
-    /// The schedule, with what each switch met.
+    /// The schedule, with what each switch met; empty where it is too long to be written down.
     pub script: Vec<Step>,
+    /// The strategy that makes the schedule again, where it is too long to be written down.
+    pub by_strategy: Option<Spec>,
     /// How the run ended.
     pub outcome: Outcome,
     /// What went wrong.
-    pub signature: Option<Signature>,
+    pub wrong: Option<Wrong>,
     /// Choices in the run.
     pub steps: u64,
     /// The digest of all its choices.
@@ -146,10 +148,13 @@ struct Form {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     oracle: Option<String>,
     schedule: String,
+    /// The packed strategy in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by_strategy: Option<String>,
     /// Site and kind of operation that each switch met.
     met: Vec<(u32, u8)>,
     outcome: Outcome,
-    signature: Option<Signature>,
+    wrong: Option<Wrong>,
     steps: u64,
     digest: String,
     images: Vec<FormImage>,
@@ -196,6 +201,11 @@ impl Clip {
         self.script.iter().map(Step::switch).collect()
     }
 
+    /// Which failure it shows.
+    pub fn signature(&self) -> Option<&Signature> {
+        self.wrong.as_ref().map(|wrong| &wrong.signature)
+    }
+
     /// Switches that stop a thread which could have gone on.
     pub fn preemptions(&self) -> usize {
         self.script.iter().filter(|step| step.is_preemption()).count()
@@ -219,9 +229,10 @@ impl Clip {
             most_steps: self.most_steps,
             oracle: self.oracle.clone(),
             schedule: self.schedule().to_string(),
+            by_strategy: self.by_strategy.map(|spec| hex(&spec.to_bytes())),
             met: self.script.iter().map(|step| (step.site.0, step.kind as u8)).collect(),
             outcome: self.outcome,
-            signature: self.signature.clone(),
+            wrong: self.wrong.clone(),
             steps: self.steps,
             digest: format!("{:016x}", self.digest),
             images: self.images.iter().map(image).collect(),
@@ -273,6 +284,11 @@ impl Clip {
             kind: OpKind::from_u8(*kind),
             ..bare(switch)
         });
+        let unpack = |text: &str| Spec::from_bytes(&unhex(text)?.try_into().ok()?);
+        let by_strategy = match &form.by_strategy {
+            Some(text) => Some(unpack(text).ok_or_else(|| field("by_strategy", "no strategy of this version"))?),
+            None => None,
+        };
         let mut images = Vec::new();
         for image in &form.images {
             let mut sites = Vec::new();
@@ -304,12 +320,13 @@ impl Clip {
                 stdin: bytes("stdin", &form.stdin)?,
             },
             script: script.collect(),
+            by_strategy,
             images,
             world: form.world,
             most_steps: form.most_steps,
             oracle: form.oracle,
             outcome: form.outcome,
-            signature: form.signature,
+            wrong: form.wrong,
             steps: form.steps,
             digest: u64::from_str_radix(&form.digest, 16).map_err(|_| field("digest", "not hexadecimal"))?,
         })
@@ -357,5 +374,102 @@ pub fn bare(switch: &Switch) -> Step {
         site: NO_SITE,
         kind: OpKind::Other,
         flags: standing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use selvedge_events::ThreadIx;
+    use selvedge_findings::Harm;
+
+    use super::*;
+
+    fn clip() -> Clip {
+        let step = |thread: u16, point, to, site, kind| Step {
+            thread,
+            to,
+            point,
+            site: SiteId(site),
+            kind,
+            flags: flags::READY,
+        };
+        Clip {
+            program: "/bin/prog".into(),
+            build_id: vec![0xab; 20],
+            inputs: ClipInputs {
+                argv: vec!["prog".into(), OsString::from_vec(vec![0xff, b'x'])],
+                dir: "/tmp".into(),
+                env: vec![("A".into(), "b=c".into())],
+                stdin: vec![0, 159, 146],
+            },
+            images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(3, 1), (9, 0)], table: vec![] }],
+            world: World::default(),
+            most_steps: 99,
+            oracle: Some("true".into()),
+            script: vec![step(0, 2, 1, 7, OpKind::Read), step(1, 4, 0, u32::MAX, OpKind::Lock)],
+            by_strategy: Some(Spec { seed: 9, ..Spec::default() }),
+            outcome: Outcome::of_code(3),
+            wrong: Some(Wrong {
+                signature: Signature { harm: Harm::WrongExit, detail: "exit code #".into() },
+                words: "exit code 3".into(),
+            }),
+            steps: 12,
+            digest: u64::MAX,
+        }
+    }
+
+    fn read(text: &str) -> Result<Clip, String> {
+        Clip::from_json(Path::new("x.clip"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clips_round_trip_with_bytes_that_are_no_text() {
+        let clip = clip();
+        assert_eq!(read(&clip.to_json()), Ok(clip.clone()));
+        assert_eq!(clip.schedule().to_string(), "s1:0@2-1,1@4-0");
+        assert_eq!(clip.preemptions(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_clip_is_said_where_it_is() {
+        let good = clip().to_json();
+        let cases = [
+            ("", "line 1"),
+            ("{}", "missing field `version`"),
+            ("{\"version\": 9}", "version 9"),
+            (&good.replace("s1:0@2-1", "s1:0@2?1"), "schedule: at byte 6"),
+            (&good.replace("\"3:1 9:0\"", "\"9:1 3:0\""), "sites must ascend"),
+            (&good.replace("\"3:1 9:0\"", "\"9\""), "ordinal:id"),
+            (&good.replace("hex:009f92", "hex:0"), "stdin: not hexadecimal"),
+            (&good.replace("\"0900", "\"09"), "by_strategy: no strategy"),
+            (&good.replace("ffffffffffffffff", "y"), "digest"),
+            (&good.replacen("[\n      7,\n      2\n    ],", "", 1), "an entry for each switch"),
+        ];
+        for (text, expect) in cases {
+            let error = read(text).expect_err(expect);
+            assert!(error.contains(expect), "{error}\nwanted: {expect}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_survive_as_text(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(to_bytes(&to_text(&bytes)), Some(bytes));
+        }
+
+        #[test]
+        fn damage_is_an_error_never_a_panic(at in 0_usize..2000, byte in any::<u8>()) {
+            let mut text = clip().to_json().into_bytes();
+            let len = text.len();
+            text[at % len] = byte;
+            drop(Clip::from_json(Path::new("x.clip"), &text));
+        }
+    }
+
+    #[test]
+    fn a_bare_switch_keeps_its_place() {
+        let switch = Switch { thread: ThreadIx(2), point: 7, when: When::Stuck, to: ThreadIx(1) };
+        assert_eq!(bare(&switch).switch(), switch);
     }
 }

@@ -11,6 +11,8 @@ use selvedge_events::control::{self as layout, DivergenceKind, LogMode, NOBODY, 
 use selvedge_events::{SiteId, ThreadIx};
 use selvedge_sched::{LoggedPoint, OpKind, Spec, Step};
 
+use crate::plan::Control;
+
 /// What a controlled run is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlRequest {
@@ -94,6 +96,26 @@ pub struct Answer {
     pub threads: Vec<Seat>,
 }
 
+impl Answer {
+    /// Of a run that never began.
+    pub fn empty() -> Answer {
+        Answer {
+            state: RunState::Idle,
+            steps: 0,
+            digest: 0,
+            log: Vec::new(),
+            lost: 0,
+            divergence: None,
+            divergences: 0,
+            unmet: 0,
+            hidden_blocks: 0,
+            handlers_outside: 0,
+            running: None,
+            threads: Vec::new(),
+        }
+    }
+}
+
 /// The first place where a replay differed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DivergedAt {
@@ -145,6 +167,9 @@ pub struct Seat {
     pub held: Vec<(u64, u64)>,
 }
 
+/// Bytes of the header that are in use.
+const ASKED: usize = 256;
+
 /// A control file.
 #[derive(Debug)]
 pub struct ControlFile {
@@ -157,6 +182,8 @@ impl ControlFile {
     /// Makes a control file; it takes disk only for what is used of it.
     pub fn create(path: &Path, log_capacity: u64) -> io::Result<ControlFile> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        // The runtime wants room for at least one entry.
+        let log_capacity = log_capacity.max(1);
         file.set_len(layout::file_len(usize::try_from(log_capacity).unwrap_or(usize::MAX)) as u64)?;
         let mut header = [0; 128];
         put(&mut header, 0, &layout::MAGIC);
@@ -171,9 +198,14 @@ impl ControlFile {
         &self.path
     }
 
+    /// How a plan without a server names this file.
+    pub fn in_plan(&self) -> Control {
+        Control { file: self.path.as_os_str().as_encoded_bytes().to_vec(), server: None }
+    }
+
     /// Says what the next run is to do. `server` is set where a fork server makes it.
     pub fn ask(&self, request: &ControlRequest, server: bool) -> io::Result<()> {
-        let mut header = [0; 256];
+        let mut header = [0; ASKED];
         let world = &request.world;
         let flags = [
             (world.virtual_time, layout::FLAG_VIRTUAL_TIME),
@@ -201,6 +233,11 @@ impl ControlFile {
         put(&mut header, at::LOG_CAPACITY, &self.capacity.to_le_bytes());
         put(&mut header, at::SEED, &world.random.unwrap_or(request.spec.seed).to_le_bytes());
         put(&mut header, at::UNMET, &(count as u32).to_le_bytes());
+        // Whoever sat there in the last run has left.
+        let mut threads = [0; 4];
+        self.file.read_exact_at(&mut threads, at::THREADS as u64)?;
+        let used = (u32::from_le_bytes(threads) as usize).min(layout::SEATS);
+        self.file.write_all_at(&vec![0; used * layout::SEAT], layout::HEADER as u64)?;
         // Past what `create` wrote; the zeroes in between say that no run has begun.
         let asked = header.get(at::FLAGS..).unwrap_or(&[]);
         self.file.write_all_at(asked, at::FLAGS as u64)?;
@@ -213,7 +250,7 @@ impl ControlFile {
 
     /// What became of the run.
     pub fn answer(&self) -> io::Result<Answer> {
-        let mut header = [0; 256];
+        let mut header = [0; ASKED];
         self.file.read_exact_at(&mut header, 0)?;
         let word = |at| u32_at(&header, at).unwrap_or(0);
         let long = |at| u64_at(&header, at).unwrap_or(0);
@@ -274,5 +311,37 @@ fn seat_of(thread: ThreadIx, row: &[u8]) -> Seat {
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(field) = header.get_mut(at..at + bytes.len()) {
         field.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_file_says_that_nothing_ran_and_keeps_what_was_asked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = ControlFile::create(&dir.path().join("control"), 4).expect("made");
+        let request = ControlRequest {
+            spec: Spec { seed: 7, ..Spec::default() },
+            script: vec![Step::from_bytes(&[1; 16])],
+            log: Log::All,
+            most_steps: 9,
+            until: Some((ThreadIx(1), 2)),
+            world: World { spurious: 3, ..World::default() },
+        };
+        file.ask(&request, true).expect("asked");
+        let answer = file.answer().expect("answered");
+        // Until it is met, the one switch counts as not met.
+        assert_eq!(answer, Answer { unmet: 1, running: Some(ThreadIx(0)), ..Answer::empty() });
+        let bytes = std::fs::read(file.path()).expect("readable");
+        assert_eq!(bytes.len(), layout::file_len(4));
+        assert_eq!(bytes.get(..8), Some(&layout::MAGIC[..]));
+        let word = |at| u32_at(&bytes, at);
+        assert_eq!((word(at::UNTIL_THREAD), word(at::UNTIL_POINT), word(at::SPURIOUS)), (Some(1), Some(2), Some(3)));
+        let spec: [u8; Spec::BYTES] = array_at(&bytes, at::STRATEGY).expect("there");
+        assert_eq!(Spec::from_bytes(&spec), Some(request.spec));
+        let script: [u8; 16] = array_at(&bytes, layout::SWITCHES_AT).expect("there");
+        assert_eq!(Step::from_bytes(&script), request.script[0]);
     }
 }

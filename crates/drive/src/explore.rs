@@ -9,14 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use selvedge_events::control::RunState;
 use selvedge_events::plan::Observe;
 use selvedge_findings::{Outcome, Tally};
 use selvedge_sched::bounded::Search;
+use selvedge_sched::determinism::first_difference;
 use selvedge_sched::source::Source as _;
 use selvedge_sched::{Spec, Step, StrategyKind};
 
+use crate::clip::{Clip, ClipInputs};
 use crate::control::{ControlRequest, Log, World};
-use crate::failure::{Signature, outcome, signature};
+use crate::controlled::Prepared;
+use crate::failure::{Signature, Wrong, outcome, wrong};
+use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec};
 use crate::run::{RunGuestError, Stop, ask_oracle};
 use crate::server::{ControlledRun, Inputs, Server, ServerError};
@@ -55,7 +60,34 @@ pub struct ExploreOptions {
     pub world: World,
     /// Servers at once.
     pub jobs: usize,
+    /// What is done about bugs.
+    pub interventions: Interventions,
+    /// Whether each schedule is run twice, to see whether the program depends on it alone.
+    pub check_determinism: bool,
 }
+
+impl Default for ExploreOptions {
+    fn default() -> ExploreOptions {
+        ExploreOptions {
+            strategy: Strategy::Sampled(StrategyKind::Random),
+            depth: 3,
+            seed: 1,
+            schedules: 1000,
+            budget: None,
+            stop_on_first: false,
+            oracle: None,
+            timeout: Duration::from_secs(10),
+            most_steps: DEFAULT_MOST_STEPS,
+            world: World::default(),
+            jobs: 1,
+            interventions: Interventions::default(),
+            check_determinism: false,
+        }
+    }
+}
+
+/// Steps past which a run counts as endless, unless asked otherwise.
+pub const DEFAULT_MOST_STEPS: u64 = 5_000_000;
 
 /// Why exploring ended early.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +108,7 @@ pub enum ExploreError {
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Which.
-    pub signature: Signature,
+    pub wrong: Wrong,
     /// The label of its runs.
     pub outcome: Outcome,
     /// The number of the first schedule that showed it, from 1.
@@ -85,6 +117,8 @@ pub struct Failure {
     pub count: u64,
     /// That schedule.
     pub script: Vec<Step>,
+    /// The strategy that made it.
+    pub spec: Spec,
     /// That run.
     pub run: ControlledRun,
 }
@@ -100,11 +134,15 @@ pub struct Explored {
     pub elapsed: Duration,
     /// Whether every schedule within the bound was run.
     pub complete: bool,
+    /// Whether there are no schedules beyond the bound.
+    pub exhaustive: bool,
+    /// Runs in which control was lost.
+    pub gave_up: u64,
     /// Steps of the longest run.
     pub longest: u64,
     /// Times that a thread was seen to block where the model does not look.
     pub hidden_blocks: u64,
-    /// Runs whose log had no room for all switches: they cannot be replayed.
+    /// Runs whose log had no room for all switches: their clips name the strategy instead.
     pub cut: u64,
     /// Why a bounded search could not go on: the program was not deterministic.
     pub nondeterministic: Option<String>,
@@ -128,30 +166,64 @@ impl Explored {
         self.longest = self.longest.max(done.run.answer.steps);
         self.hidden_blocks += done.run.answer.hidden_blocks;
         self.cut += u64::from(done.run.answer.lost > 0);
-        let Some(signature) = done.signature else { return };
+        self.gave_up += u64::from(done.run.answer.state == RunState::GaveUp);
+        if self.nondeterministic.is_none() {
+            self.nondeterministic = done.difference;
+        }
+        let Some(wrong) = done.wrong else { return };
         self.first_failure = Some(self.first_failure.map_or(done.number, |first| first.min(done.number)));
         let script = || switches(&done.run);
-        match self.failures.get_mut(&signature) {
+        match self.failures.get_mut(&wrong.signature) {
             Some(known) => {
                 known.count += 1;
                 if done.number < known.first {
                     known.first = done.number;
                     known.script = script();
                     known.run = done.run;
+                    known.spec = done.spec;
+                    known.wrong = wrong;
                 }
             }
             None => {
                 let script = script();
+                let signature = wrong.signature.clone();
                 let failure = Failure {
-                    signature: signature.clone(),
+                    wrong,
                     outcome: done.outcome,
                     first: done.number,
                     count: 1,
                     script,
+                    spec: done.spec,
                     run: done.run,
                 };
                 self.failures.insert(signature, failure);
             }
+        }
+    }
+}
+
+impl Failure {
+    /// The failure as a clip of a program that is explored like this.
+    pub fn clip(&self, prepared: &Prepared, options: &ExploreOptions) -> Clip {
+        Clip {
+            program: prepared.program.path.clone(),
+            build_id: prepared.program.build_id.clone(),
+            inputs: ClipInputs {
+                argv: prepared.inputs.argv.clone(),
+                dir: prepared.inputs.dir.clone(),
+                env: prepared.inputs.env.clone(),
+                stdin: prepared.stdin.clone(),
+            },
+            images: prepared.images.clone(),
+            world: options.world,
+            most_steps: options.most_steps,
+            oracle: options.oracle.clone(),
+            script: if self.run.answer.lost > 0 { Vec::new() } else { self.script.clone() },
+            by_strategy: (self.run.answer.lost > 0).then_some(self.spec),
+            outcome: self.outcome,
+            wrong: Some(self.wrong.clone()),
+            steps: self.run.answer.steps,
+            digest: self.run.answer.digest,
         }
     }
 }
@@ -166,8 +238,11 @@ pub fn switches(run: &ControlledRun) -> Vec<Step> {
 struct Done {
     number: u64,
     outcome: Outcome,
-    signature: Option<Signature>,
+    wrong: Option<Wrong>,
     run: ControlledRun,
+    spec: Spec,
+    /// How a second run of the schedule differed.
+    difference: Option<String>,
 }
 
 /// A server with what it needs to make and judge runs.
@@ -183,6 +258,7 @@ impl<'a> Bench<'a> {
     pub fn start(
         inputs: &Inputs,
         images: &[ImageSpec],
+        interventions: &Interventions,
         dir: &Path,
         oracle: Option<&'a str>,
         timeout: Duration,
@@ -190,21 +266,19 @@ impl<'a> Bench<'a> {
         std::fs::create_dir_all(dir).map_err(ExploreError::Dir)?;
         let mut plan = PlanSpec::new(Observe::Nothing, dir);
         plan.images = images.to_vec();
+        plan.interventions = interventions.in_plan();
         Ok(Bench { server: Server::start(inputs, &plan, dir)?, oracle, timeout })
     }
 
     /// Makes a run and judges it.
-    pub fn run(
-        &mut self,
-        request: &ControlRequest,
-    ) -> Result<(ControlledRun, Outcome, Option<Signature>), ExploreError> {
+    pub fn run(&mut self, request: &ControlRequest) -> Result<(ControlledRun, Outcome, Option<Wrong>), ExploreError> {
         let run = self.server.run(request, self.timeout)?;
         let mut label = outcome(&run);
         if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (self.oracle, label) {
             label = ask_oracle(oracle, self.server.dir(), run.end)?;
         }
-        let signature = signature(&run, &label, self.server.dir());
-        Ok((run, label, signature))
+        let wrong = wrong(&run, &label, self.server.dir());
+        Ok((run, label, wrong))
     }
 
     /// Where the last run's output is.
@@ -232,19 +306,46 @@ fn request(options: &ExploreOptions, kind: StrategyKind, number: u64, length: u6
     }
 }
 
-/// Explores a program with these sites armed; `dir` is for the servers.
+/// Explores a program.
 pub fn explore(
-    inputs: &Inputs,
-    images: &[ImageSpec],
+    prepared: &Prepared,
     options: &ExploreOptions,
-    dir: &Path,
     stop: &Stop,
     each: &mut dyn FnMut(&Explored),
 ) -> Result<Explored, ExploreError> {
     match options.strategy {
-        Strategy::Sampled(kind) => sample(inputs, images, options, kind, dir, stop, each),
-        Strategy::Bounded(preemptions) => search(inputs, images, options, preemptions, dir, stop, each),
+        Strategy::Sampled(kind) => sample(prepared, options, kind, stop, each),
+        Strategy::Bounded(preemptions) => search(prepared, options, preemptions, stop, each),
     }
+}
+
+/// The server with this number.
+fn bench<'a>(prepared: &Prepared, options: &'a ExploreOptions, job: usize) -> Result<Bench<'a>, ExploreError> {
+    let dir = prepared.scratch.path().join(format!("server-{job}"));
+    let oracle = options.oracle.as_deref();
+    Bench::start(&prepared.inputs, &prepared.images, &options.interventions, &dir, oracle, options.timeout)
+}
+
+/// Makes the run with this number; a second time where that is asked for.
+fn one(
+    bench: &mut Bench<'_>,
+    options: &ExploreOptions,
+    kind: StrategyKind,
+    number: u64,
+    length: u64,
+) -> Result<Done, ExploreError> {
+    let mut request = request(options, kind, number, length);
+    if options.check_determinism {
+        request.log = Log::All;
+    }
+    let (run, outcome, wrong) = bench.run(&request)?;
+    let mut difference = None;
+    if options.check_determinism {
+        let (again, ..) = bench.run(&request)?;
+        let differs = first_difference(&run.answer.log, &again.answer.log);
+        difference = differs.map(|difference| format!("two runs of schedule {number} differ at {difference}"));
+    }
+    Ok(Done { number, outcome, wrong, run, spec: request.spec, difference })
 }
 
 fn is_over(options: &ExploreOptions, explored: &Explored, begin: Instant, stop: &Stop) -> bool {
@@ -254,24 +355,18 @@ fn is_over(options: &ExploreOptions, explored: &Explored, begin: Instant, stop: 
 }
 
 fn sample(
-    inputs: &Inputs,
-    images: &[ImageSpec],
+    prepared: &Prepared,
     options: &ExploreOptions,
     kind: StrategyKind,
-    dir: &Path,
     stop: &Stop,
     each: &mut dyn FnMut(&Explored),
 ) -> Result<Explored, ExploreError> {
     let begin = Instant::now();
     let mut explored = Explored::default();
-    let bench = |job: usize| {
-        let oracle = options.oracle.as_deref();
-        Bench::start(inputs, images, &dir.join(format!("server-{job}")), oracle, options.timeout)
-    };
-    let mut first = bench(0)?;
-    let (run, outcome, signature) = first.run(&request(options, kind, 1, 0))?;
-    let length = run.answer.steps.max(2);
-    explored.add(Done { number: 1, outcome, signature, run });
+    let mut first = bench(prepared, options, 0)?;
+    let done = one(&mut first, options, kind, 1, 0)?;
+    let length = done.run.answer.steps.max(2);
+    explored.add(done);
     let next = AtomicU64::new(2);
     let over = std::sync::atomic::AtomicBool::new(false);
     let mut problem = None;
@@ -280,22 +375,21 @@ fn sample(
         let jobs = options.jobs.clamp(1, 64).min(usize::try_from(options.schedules).unwrap_or(usize::MAX));
         let mut ready = Some(first);
         for job in 0..jobs {
-            let (send, next, over, bench) = (send.clone(), &next, &over, &bench);
+            let (send, next, over) = (send.clone(), &next, &over);
             let mut own = ready.take();
             scope.spawn(move || {
-                let mut one = || -> Result<Option<Done>, ExploreError> {
-                    if own.is_none() {
-                        own = Some(bench(job)?);
-                    }
-                    let Some(bench) = &mut own else { return Ok(None) };
+                let mut work = || -> Result<Option<Done>, ExploreError> {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number > options.schedules || over.load(Ordering::Relaxed) {
                         return Ok(None);
                     }
-                    let (run, outcome, signature) = bench.run(&request(options, kind, number, length))?;
-                    Ok(Some(Done { number, outcome, signature, run }))
+                    if own.is_none() {
+                        own = Some(bench(prepared, options, job)?);
+                    }
+                    let Some(bench) = &mut own else { return Ok(None) };
+                    Ok(Some(one(bench, options, kind, number, length)?))
                 };
-                while let Some(result) = one().transpose() {
+                while let Some(result) = work().transpose() {
                     let failed = result.is_err();
                     if send.send(result).is_err() || failed {
                         break;
@@ -327,32 +421,37 @@ fn sample(
 }
 
 fn search(
-    inputs: &Inputs,
-    images: &[ImageSpec],
+    prepared: &Prepared,
     options: &ExploreOptions,
     preemptions: u32,
-    dir: &Path,
     stop: &Stop,
     each: &mut dyn FnMut(&Explored),
 ) -> Result<Explored, ExploreError> {
     let begin = Instant::now();
     let mut explored = Explored::default();
-    let oracle = options.oracle.as_deref();
-    let mut bench = Bench::start(inputs, images, &dir.join("server-0"), oracle, options.timeout)?;
+    let mut bench = bench(prepared, options, 0)?;
     let mut search = Search::new(preemptions);
     while explored.schedules() < options.schedules && !is_over(options, &explored, begin, stop) {
         let Some(schedule) = search.next() else {
             explored.complete = search.complete();
+            explored.exhaustive = search.exhaustive();
             break;
         };
         let mut request = request(options, StrategyKind::Replay, 1, 0);
         request.script = schedule.iter().map(crate::clip::bare).collect();
         request.log = Log::All;
-        let (run, outcome, signature) = bench.run(&request)?;
+        let (run, outcome, wrong) = bench.run(&request)?;
         if let Err(why) = search.learn(&run.answer.log) {
             explored.nondeterministic = Some(why.to_string());
         }
-        explored.add(Done { number: explored.schedules() + 1, outcome, signature, run });
+        explored.add(Done {
+            number: explored.schedules() + 1,
+            outcome,
+            wrong,
+            run,
+            spec: request.spec,
+            difference: None,
+        });
         explored.elapsed = begin.elapsed();
         each(&explored);
         if explored.nondeterministic.is_some() {
@@ -360,11 +459,6 @@ fn search(
         }
     }
     Ok(explored)
-}
-
-/// How many servers this machine has room for.
-pub fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The inputs of a program that is started here and now, with its standard input in a file.

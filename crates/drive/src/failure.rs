@@ -17,13 +17,22 @@ use crate::server::ControlledRun;
 pub struct Signature {
     /// What was seen.
     pub harm: Harm,
-    /// Exit code, signal, or what every thread waits in; with the last words of the program.
+    /// Exit code, signal, or what every thread waits in; with the last words of the program, their numbers blanked.
     pub detail: String,
 }
 
-impl fmt::Display for Signature {
+/// What went wrong in one run: which failure it was, and how the program itself put it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    /// Which failure.
+    pub signature: Signature,
+    /// In the words of this run.
+    pub words: String,
+}
+
+impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
+        f.write_str(&self.words)
     }
 }
 
@@ -35,8 +44,8 @@ pub fn outcome(run: &ControlledRun) -> Outcome {
     }
 }
 
-/// The signature of a run with this label; `None` where it did not fail.
-pub fn signature(run: &ControlledRun, outcome: &Outcome, dir: &Path) -> Option<Signature> {
+/// What went wrong in a run with this label; `None` where it did not fail.
+pub fn wrong(run: &ControlledRun, outcome: &Outcome, dir: &Path) -> Option<Wrong> {
     const SIGABRT: i32 = 6;
     let words = last_words(&dir.join("stderr"));
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };
@@ -52,7 +61,7 @@ pub fn signature(run: &ControlledRun, outcome: &Outcome, dir: &Path) -> Option<S
         (_, _, End::Code(code)) => (Harm::WrongExit, format!("exit code {code}{said}")),
         (_, _, End::TimedOut | End::Interrupted) => (Harm::Hang, "no end in time".to_owned()),
     };
-    Some(Signature { harm, detail })
+    Some(Wrong { signature: Signature { harm, detail: blank_numbers(&detail) }, words: detail })
 }
 
 fn is_assertion(words: &str) -> bool {
@@ -86,7 +95,7 @@ fn verb(kind: OpKind) -> &'static str {
     }
 }
 
-/// The last line that says something, with numbers blanked: addresses and counts are no difference.
+/// The last line that says something.
 fn last_words(file: &Path) -> String {
     const MOST: usize = 160;
     let text = std::fs::read(file).unwrap_or_default();
@@ -98,23 +107,20 @@ fn last_words(file: &Path) -> String {
         Some(at) => lines.get(at..).unwrap_or(&[]).iter().take(2).copied().collect::<Vec<_>>().join(" "),
         None => lines.iter().rev().find(noise).copied().unwrap_or("").to_owned(),
     };
-    let mut short = String::new();
-    let mut number = false;
-    for c in line.chars() {
-        if c.is_ascii_digit() {
-            if !number {
-                short.push('#');
-            }
-            number = true;
-        } else {
-            number = false;
-            short.push(c);
-        }
-        if short.len() >= MOST {
-            break;
+    line.chars().take(MOST).collect()
+}
+
+/// Numbers are no difference: addresses, counts and process ids change from run to run.
+fn blank_numbers(text: &str) -> String {
+    let mut blanked = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if blanked.ends_with('#') => {}
+            '0'..='9' => blanked.push('#'),
+            c => blanked.push(c),
         }
     }
-    short
+    blanked
 }
 
 /// A signal's name.
@@ -133,4 +139,54 @@ pub fn signal_name(signal: i32) -> String {
     ];
     let name = names.iter().find(|(number, _)| *number == signal);
     name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn judged(end: End, state: RunState, stderr: &str) -> Option<(Harm, String, String)> {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("stderr"), stderr).expect("written");
+        let answer = Answer { state, ..Answer::empty() };
+        let run = ControlledRun { end, answer, duration: Duration::ZERO };
+        let wrong = wrong(&run, &outcome(&run), dir.path())?;
+        Some((wrong.signature.harm, wrong.signature.detail, wrong.words))
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_what_they_say_not_by_numbers() {
+        let running = RunState::Running;
+        assert_eq!(judged(End::Code(0), running, "noise"), None);
+        let cases = [
+            (End::Code(3), running, "lost 12 of 90\n", Harm::WrongExit, "exit code #: lost # of #"),
+            (
+                End::Signal(6),
+                running,
+                "p: p.c:5: main: Assertion `x == 1' failed.\n",
+                Harm::Assertion,
+                "p: p.c:#: main",
+            ),
+            (End::Signal(11), running, "", Harm::Crash, "SIGSEGV"),
+            (
+                End::Code(101),
+                running,
+                "thread 'x' panicked at a.rs:1:2:\nno\nnote: run with",
+                Harm::Assertion,
+                "thread",
+            ),
+            (End::Code(66), RunState::Deadlock, "", Harm::Hang, "nothing can run"),
+            (End::TimedOut, running, "", Harm::Hang, "no end in time"),
+            (End::Code(66), RunState::StepLimit, "", Harm::Hang, "for ever"),
+        ];
+        for (end, state, stderr, harm, detail) in cases {
+            let (came, said, _) = judged(end, state, stderr).expect("a failure");
+            assert_eq!(came, harm, "{end:?}");
+            assert!(said.contains(detail), "{said}");
+        }
+        let (_, detail, words) = judged(End::Code(1), running, "7 lost").expect("a failure");
+        assert_eq!((detail.as_str(), words.as_str()), ("exit code #: # lost", "exit code 1: 7 lost"));
+    }
 }

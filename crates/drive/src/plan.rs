@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use selvedge_events::plan::{self as layout, Observe, Schedule};
+use selvedge_events::plan::{self as layout, Intervene, Observe, Schedule};
 
 /// Most bytes of trace that a process may leave, unless asked otherwise.
 pub const DEFAULT_TRACE_LIMIT: u64 = 4 << 30;
@@ -24,6 +24,8 @@ pub struct PlanSpec {
     pub trace_limit: u64,
     /// The control file of a controlled schedule; `None` leaves threads to the system.
     pub control: Option<Control>,
+    /// What is done about bugs, each with the file that it reads.
+    pub interventions: Vec<(Intervene, Vec<u8>)>,
     /// What is said about images.
     pub images: Vec<ImageSpec>,
 }
@@ -68,6 +70,7 @@ impl PlanSpec {
             memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
             trace_limit: DEFAULT_TRACE_LIMIT,
             control: None,
+            interventions: Vec::new(),
             images: Vec::new(),
         }
     }
@@ -77,6 +80,13 @@ impl PlanSpec {
         let mut tail = Tail { base: layout::HEADER + self.images.len() * layout::IMAGE, bytes: Vec::new() };
         let out_dir = tail.add(&self.out_dir)?;
         let control = tail.add(self.control.as_ref().map_or(&[], |control| &control.file))?;
+        let mut rows = Vec::new();
+        for (kind, file) in &self.interventions {
+            let (at, len) = tail.add(file)?;
+            rows.extend([*kind as u32, at, len].iter().flat_map(|field| field.to_le_bytes()));
+        }
+        let interventions = tail.add(&rows)?.0;
+        let count = u8::try_from(self.interventions.len()).map_err(|_| WritePlanError::TooLarge)?;
         let schedule = if self.control.is_some() { Schedule::Controlled } else { Schedule::Free };
         let server = self.control.as_ref().and_then(|control| control.server).unwrap_or((-1, -1));
         let mut rows = Vec::new();
@@ -102,7 +112,7 @@ impl PlanSpec {
         bytes.extend(layout::VERSION.to_le_bytes());
         bytes.extend(len32(layout::HEADER)?.to_le_bytes());
         bytes.extend([0; 16]);
-        bytes.extend([self.observe as u8, schedule as u8, 0, if self.arm_all { layout::FLAG_ARM_ALL } else { 0 }]);
+        bytes.extend([self.observe as u8, schedule as u8, count, if self.arm_all { layout::FLAG_ARM_ALL } else { 0 }]);
         let images_at = len32(layout::HEADER)?;
         for field in [len32(self.images.len())?, images_at, out_dir.0, out_dir.1, self.memory_limit_mb] {
             bytes.extend(field.to_le_bytes());
@@ -113,6 +123,9 @@ impl PlanSpec {
         }
         for descriptor in [server.0, server.1] {
             bytes.extend(descriptor.to_le_bytes());
+        }
+        for field in [interventions, u32::from(count)] {
+            bytes.extend(field.to_le_bytes());
         }
         bytes.resize(layout::HEADER, 0);
         bytes.extend(rows);
@@ -160,6 +173,7 @@ mod tests {
             trace_limit: plan.trace_limit,
             control: (plan.schedule == Schedule::Controlled)
                 .then(|| Control { file: plan.control_file().to_vec(), server: plan.server() }),
+            interventions: plan.interventions().map(|(kind, file)| (kind, file.to_vec())).collect(),
             images: plan
                 .images()
                 .map(|image| ImageSpec {
@@ -193,10 +207,17 @@ mod tests {
                 proptest::collection::vec(any::<u8>(), 0..100),
                 proptest::option::of((1_i32.., 1_i32..)),
             )),
+            interventions in proptest::collection::vec(
+                (
+                    prop_oneof![Just(Intervene::Guard), Just(Intervene::Heal), Just(Intervene::Enforce)],
+                    proptest::collection::vec(any::<u8>(), 0..20),
+                ),
+                0..4,
+            ),
             images in proptest::collection::vec(image(), 0..5),
         ) {
             let control = control.map(|(file, server)| Control { file, server });
-            let spec = PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, control, images };
+            let spec = PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, control, interventions, images };
             prop_assert_eq!(read_back(&spec.to_bytes().expect("small")), spec);
         }
     }

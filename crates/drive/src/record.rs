@@ -5,12 +5,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use selvedge_events::control::RunState;
 use selvedge_events::plan::Observe;
 use selvedge_findings::{ExitCode, Outcome, Tally};
 use selvedge_trace::{OpenRunError, Run};
 
 use crate::arm::Armed;
+use crate::control::{ControlFile, ControlRequest};
 use crate::guest_input::GuestInput;
+use crate::intervene::Interventions;
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TRACE_LIMIT, ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{FindProgramError, Program, hex};
 use crate::run::{Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
@@ -36,6 +39,10 @@ pub struct RecordOptions {
     pub trace_limit: u64,
     /// Memory that the runtime may use for itself, in MiB.
     pub memory_limit_mb: u32,
+    /// Who decides which thread runs; `None` leaves it to the system.
+    pub control: Option<ControlRequest>,
+    /// What is done about bugs.
+    pub interventions: Interventions,
 }
 
 /// What comes after the survey.
@@ -62,6 +69,8 @@ impl Default for RecordOptions {
             then: Then::Record,
             trace_limit: DEFAULT_TRACE_LIMIT,
             memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
+            control: None,
+            interventions: Interventions::default(),
         }
     }
 }
@@ -85,6 +94,9 @@ pub enum RecordError {
     /// A run.
     #[error(transparent)]
     Guest(#[from] RunGuestError),
+    /// The control file of a controlled run.
+    #[error("cannot write or read the control file")]
+    Control(#[source] std::io::Error),
     /// A trace.
     #[error("cannot read what the run left")]
     Trace(#[source] OpenRunError),
@@ -253,7 +265,7 @@ pub fn record(
         Then::Nothing => return Ok(Recorded::default()),
         Then::WritePlan(file) => {
             let traces = store.direct_dir()?;
-            write_whole(file, &plan(options, &images, &traces)?)?;
+            write_whole(file, &plan(options, &images, &traces, None)?)?;
             // A program may be started elsewhere.
             let file = file.canonicalize().unwrap_or_else(|_| file.clone());
             each(Step::PlanWritten { file: &file, traces: &traces });
@@ -272,12 +284,12 @@ pub fn record(
     let mut recorded = Recorded::default();
     recorded.progress.total = options.runs;
     let begin = Instant::now();
-    for _ in 0..options.runs {
+    for number in 0..options.runs {
         if stop.is_set() {
             recorded.stopped = true;
             break;
         }
-        let one = record_once(store, &found, &start, options, &images, stop, &mut input)?;
+        let one = record_once(store, &found, &start, options, number, &images, stop, &mut input)?;
         recorded.progress.tally.add(&one.outcome);
         recorded.progress.events += one.totals.events;
         recorded.progress.elapsed = begin.elapsed();
@@ -288,11 +300,13 @@ pub fn record(
     Ok(recorded)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the loop above is its only caller")]
 fn record_once(
     store: &Store,
     guest: &Guest,
     start: &RunStart,
     options: &RecordOptions,
+    number: u32,
     images: &[ImageSpec],
     stop: &Stop,
     input: &mut GuestInput,
@@ -300,7 +314,17 @@ fn record_once(
     let (id, dir) = store.new_run()?;
     store.reserve(id)?;
     let plan_file = dir.join("plan");
-    write_whole(&plan_file, &plan(options, images, &dir)?)?;
+    let control = match &options.control {
+        Some(request) => {
+            let file = ControlFile::create(&dir.join("control"), 0).map_err(RecordError::Control)?;
+            let mut request = request.clone();
+            request.spec.seed = request.spec.seed.wrapping_add(u64::from(number));
+            file.ask(&request, false).map_err(RecordError::Control)?;
+            Some(file)
+        }
+        None => None,
+    };
+    write_whole(&plan_file, &plan(options, images, &dir, control.as_ref())?)?;
     let output = match (options.runs, &options.oracle) {
         (1, None) => GuestOutput::Inherit,
         (1, Some(_)) => GuestOutput::Tee(dir.clone()),
@@ -309,7 +333,16 @@ fn record_once(
     let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let request = RunRequest { guest, plan: &plan_file, output, timeout: options.timeout, stop };
     let (end, duration) = run_guest(&request, input)?;
-    let outcome = match (&options.oracle, end.outcome()) {
+    let mut ended = end.outcome();
+    if let Some(control) = control {
+        let answer = control.answer().map_err(RecordError::Control)?;
+        if matches!(answer.state, RunState::Deadlock | RunState::StepLimit) {
+            ended = Outcome::Hang;
+        }
+        // Only the trace is worth keeping.
+        let _ = std::fs::remove_file(control.path());
+    }
+    let outcome = match (&options.oracle, ended) {
         (Some(command), ended @ (Outcome::Pass | Outcome::Fail { .. })) if !stop.is_set() || ended == Outcome::Pass => {
             ask_oracle(command, &dir, end)?
         }
@@ -325,11 +358,18 @@ fn record_once(
     Ok(record)
 }
 
-fn plan(options: &RecordOptions, images: &[ImageSpec], out_dir: &Path) -> Result<Vec<u8>, WritePlanError> {
+fn plan(
+    options: &RecordOptions,
+    images: &[ImageSpec],
+    out_dir: &Path,
+    control: Option<&ControlFile>,
+) -> Result<Vec<u8>, WritePlanError> {
     let mut plan = PlanSpec::new(Observe::Record, out_dir);
     plan.trace_limit = options.trace_limit;
     plan.memory_limit_mb = options.memory_limit_mb;
     plan.images = images.to_vec();
+    plan.control = control.map(ControlFile::in_plan);
+    plan.interventions = options.interventions.in_plan();
     plan.to_bytes()
 }
 

@@ -99,10 +99,8 @@ impl Server {
             rustix::io::fcntl_setfd(ours, rustix::io::FdFlags::CLOEXEC).map_err(|why| prepare(why.into()))?;
         }
         let mut plan = plan.clone();
-        plan.control = Some(Control {
-            file: control.path().as_os_str().as_encoded_bytes().to_vec(),
-            server: Some((commands_in.as_raw_fd(), answers_in.as_raw_fd())),
-        });
+        let server = Some((commands_in.as_raw_fd(), answers_in.as_raw_fd()));
+        plan.control = Some(Control { server, ..control.in_plan() });
         let plan_file = dir.join("plan");
         std::fs::write(&plan_file, plan.to_bytes()?).map_err(prepare)?;
         let stdin = File::open(&inputs.stdin).map_err(prepare)?;

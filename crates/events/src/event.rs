@@ -16,14 +16,16 @@
 /// What an event is.
 ///
 /// The discriminant is the `kind` of a wide record (see [`crate::pack`]); `words` of
-/// [`EventKind::words`] is how many extra words follow. Append only within a format version; readers
+/// [`EventKind::words`] is how many extra words follow. Where word 1 is said to be beside the address, it is in
+/// the address' upper 16 bits if it fits there, and the record has one extra word. Append only within a format version; readers
 /// skip kinds they do not know by the length in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum EventKind {
     /// A plain access whose site or address has no short form: extra word 0 = address, payload = site.
     Access = 1,
-    /// An access to a run of bytes: word 0 = address, word 1 = size, payload = site and direction.
+    /// An access to a run of bytes that has no short form: word 0 = address, word 1 = size (beside the address
+    /// below 65536), payload = site and direction.
     Range = 2,
     /// An atomic operation: word 0 = address and orders, payload = site.
     Atomic = 3,
@@ -63,13 +65,13 @@ pub enum EventKind {
     SemWait = 20,
     /// A lock, condition, barrier or semaphore is destroyed: word 0 = object and [`Acquire`].
     Destroy = 21,
-    /// A futex wait begins: word 0 = address, word 1 = operation.
+    /// A futex wait begins: word 0 = address, word 1 = operation (beside the address below 65536).
     FutexWaitBegin = 22,
     /// A futex wait returned: word 0 = address and result.
     FutexWaitEnd = 23,
-    /// Futex waiters are woken: word 0 = address, word 1 = how many at most.
+    /// Futex waiters are woken: word 0 = address, word 1 = how many at most (beside the address below 65536).
     FutexWake = 24,
-    /// A block was allocated: word 0 = address, word 1 = size.
+    /// A block was allocated: word 0 = address, word 1 = size (beside the address below 65536).
     Alloc = 25,
     /// A block is freed: word 0 = address.
     Free = 26,
@@ -99,7 +101,7 @@ pub enum EventKind {
     HappensAfter = 38,
     /// Ignoring begins (1) or ends (0): word 0 = which and what (1 reads, 2 writes, 4 synchronisation).
     Ignore = 39,
-    /// A race on these bytes is declared benign: word 0 = address, word 1 = size.
+    /// A race on these bytes is declared benign: word 0 = address, word 1 = size (beside the address below 65536).
     Benign = 40,
     /// One-time initialisation finished, seen by this thread: word 0 = the once or guard object.
     Once = 41,
@@ -173,7 +175,7 @@ impl EventKind {
         KINDS.get(usize::from(kind.checked_sub(1)?)).copied()
     }
 
-    /// How many extra words a record of this kind has.
+    /// How many extra words a record of this kind has at most.
     pub const fn words(self) -> u8 {
         use EventKind::*;
         match self {
@@ -182,6 +184,13 @@ impl EventKind {
             Range | WaitBegin | WaitEnd | FutexWaitBegin | FutexWake | Alloc | Benign => 2,
             _ => 1,
         }
+    }
+
+    /// Whether word 0 is an address and word 1 a number that sits beside it where it fits
+    /// ([`crate::pack::fold`]).
+    pub const fn has_number(self) -> bool {
+        use EventKind::*;
+        matches!(self, Range | FutexWaitBegin | FutexWake | Alloc | Benign)
     }
 
     /// Whether the payload is a site (else it is a code address).

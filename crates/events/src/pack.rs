@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! short access   addr:32 | time:13 | site:14 | region:3 | tag:2     tag 1 = timed, 3 = between two timed ones
+//! short range    addr:32 | write:1 | size:12 | site:14 | region:3 | tag:2=3   untimed; write and size not both 0
 //! wide record    payload:38 | time:13 | extra:4 | kind:7 | tag:2=2  followed by `extra` words
 //! small record   value:56 | sub:6 | tag:2=0
 //! ```
@@ -13,11 +14,16 @@
 //! Time is the time-stamp counter in units of [`TICK`]; 13 bits of it go into each record and
 //! [`Small::Epoch`] records carry the rest whenever it changes, so decoding needs no guessing.
 //! A dense burst of accesses is timed only now and then (reading the counter costs more than
-//! storing the event); an untimed access lies between its timed neighbours.
+//! storing the event); an untimed access lies between its timed neighbours. It has its *extent*, what it
+//! reads or writes where that is not the site's to say, in the bits of the time ([`extent`]); a range that is
+//! timed or long is a wide record.
 //!
 //! The upper half of an address is one of eight *regions* of the thread ([`Small::Region`]).
 //! Calling contexts are deltas ([`Small::Pop`], [`Small::Push`]) written only when an event needs
 //! them: a function that is entered and left without an event costs nothing in the trace.
+//!
+//! Where a wide record has an address and a number ([`EventKind::has_number`]), the number is in the upper 16
+//! bits of the address' word if it fits there, else in a word of its own ([`fold`]).
 //!
 //! A wide record with one extra word is remembered, by writer and reader alike, in one of [`MEMO`] places
 //! that its content chooses ([`memo_slot`]); the same event at the same place again, a lock taken in a
@@ -35,6 +41,8 @@ pub const TIME_BITS: u32 = 13;
 pub const EPOCH_SHIFT: u32 = TICK_SHIFT + TIME_BITS;
 /// Bits of a site id that has a short form.
 pub const SHORT_SITE_BITS: u32 = 14;
+/// Bits of a size that has a short form.
+pub const SHORT_SIZE_BITS: u32 = 12;
 /// Regions of a thread.
 pub const REGIONS: usize = 8;
 /// Bits of a site id in a wide record.
@@ -52,6 +60,9 @@ const TAG_UNTIMED: u64 = 3;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const PAYLOAD_MASK: u64 = (1 << 38) - 1;
 const SMALL_MASK: u64 = (1 << 56) - 1;
+const EXTENT_WRITE: u16 = 1 << SHORT_SIZE_BITS;
+
+const _: () = assert!(SHORT_SIZE_BITS + 1 == TIME_BITS, "an extent takes the place of a time");
 
 /// The time field of a counter reading.
 #[inline]
@@ -82,13 +93,33 @@ pub const fn untimed(site: u32, region: u32, addr: u64) -> u64 {
     addr << 32 | (site as u64) << 5 | (region as u64) << 2 | TAG_UNTIMED
 }
 
+/// The extent of a range that has a short form; else 0, which is that of an access whose site says it.
+#[inline]
+pub const fn extent(size: u64, write: bool) -> u16 {
+    if size == 0 || size >> SHORT_SIZE_BITS != 0 {
+        return 0;
+    }
+    size as u16 | if write { EXTENT_WRITE } else { 0 }
+}
+
+/// The inverse of [`extent`]: size and whether it is a write.
+pub const fn split_extent(extent: u16) -> (u64, bool) {
+    ((extent & (EXTENT_WRITE - 1)) as u64, extent & EXTENT_WRITE != 0)
+}
+
+/// Packs an untimed short range; `site` must be below `1 << SHORT_SITE_BITS`, and an `extent` of 0 makes it an access.
+#[inline]
+pub const fn untimed_range(site: u32, region: u32, addr: u64, extent: u16) -> u64 {
+    untimed(site, region, addr) | (extent as u64 & TIME_MASK) << 19
+}
+
 /// Packs a timed short access; `site` must be below `1 << SHORT_SITE_BITS`.
 #[inline]
 pub const fn timed(site: u32, region: u32, addr: u64, tsc: u64) -> u64 {
     addr << 32 | time_field(tsc) << 19 | (site as u64) << 5 | (region as u64) << 2 | TAG_TIMED
 }
 
-/// Packs the first word of a wide record with as many extra words as its kind has.
+/// Packs the first word of a wide record with as many extra words as its kind has at most.
 #[inline]
 pub const fn wide(kind: EventKind, tsc: u64, payload: u64) -> u64 {
     wide_with(kind, kind.words(), tsc, payload)
@@ -127,6 +158,27 @@ pub const fn object(addr: u64, arg: u16) -> u64 {
 /// The inverse of [`object`].
 pub const fn split_object(word: u64) -> (u64, u16) {
     (word & 0xffff_ffff_ffff, (word >> 48) as u16)
+}
+
+/// Puts a number that fits beside its address; how many extra words the record then has.
+#[inline]
+pub const fn fold(kind: EventKind, words: &mut [u64; 3]) -> u8 {
+    if kind.has_number() && words[1] >> 16 == 0 {
+        words[0] = object(words[0], words[1] as u16);
+        return 1;
+    }
+    kind.words()
+}
+
+/// The inverse of [`fold`]; false where the record has too few words.
+pub const fn unfold(kind: EventKind, extra: u8, words: &mut [u64; 3]) -> bool {
+    if kind.has_number() && extra == 1 {
+        let (addr, number) = split_object(words[0]);
+        words[0] = addr;
+        words[1] = number as u64;
+        return true;
+    }
+    extra >= kind.words()
 }
 
 /// A code address as a payload: module and offset.
@@ -211,6 +263,17 @@ pub enum Word {
         /// The time field, where it was taken.
         time: Option<u16>,
     },
+    /// An untimed short range; the high half of the address is the region's.
+    ShortRange {
+        /// The site.
+        site: u32,
+        /// The region slot.
+        region: u32,
+        /// The low half of the address.
+        low: u32,
+        /// Size and direction ([`split_extent`]).
+        extent: u16,
+    },
     /// The first word of a wide record.
     Wide {
         /// The kind's number; may be one that this version does not know.
@@ -232,12 +295,16 @@ impl Word {
     /// Takes a word apart. Total: every word has a reading.
     pub const fn unpack(word: u64) -> Word {
         match word & 3 {
-            TAG_TIMED | TAG_UNTIMED => Word::Short {
-                site: (word >> 5) as u32 & ((1 << SHORT_SITE_BITS) - 1),
-                region: (word >> 2) as u32 & (REGIONS as u32 - 1),
-                low: (word >> 32) as u32,
-                time: if word & 3 == TAG_TIMED { Some((word >> 19 & TIME_MASK) as u16) } else { None },
-            },
+            tag @ (TAG_TIMED | TAG_UNTIMED) => {
+                let site = (word >> 5) as u32 & ((1 << SHORT_SITE_BITS) - 1);
+                let region = (word >> 2) as u32 & (REGIONS as u32 - 1);
+                let low = (word >> 32) as u32;
+                match (word >> 19 & TIME_MASK) as u16 {
+                    time if tag == TAG_TIMED => Word::Short { site, region, low, time: Some(time) },
+                    0 => Word::Short { site, region, low, time: None },
+                    extent => Word::ShortRange { site, region, low, extent },
+                }
+            }
             TAG_WIDE => Word::Wide {
                 kind: (word >> 2 & 127) as u8,
                 extra: (word >> 9 & 15) as u8,
@@ -279,6 +346,49 @@ mod tests {
                 let expect = |time| Word::Short { site, region, low: 0x8123_4567, time };
                 assert_eq!(Word::unpack(untimed(site, region, addr)), expect(None));
                 assert_eq!(Word::unpack(timed(site, region, addr, tsc)), expect(Some(time_field(tsc) as u16)));
+            }
+        }
+    }
+
+    #[test]
+    fn short_ranges_round_trip() {
+        let (addr, site) = (0x7fff_8123_4567_u64, (1 << SHORT_SITE_BITS) - 1);
+        let region = region_slot((addr >> 32) as u32);
+        for size in [1, 2, 8, 24, (1 << SHORT_SIZE_BITS) - 1] {
+            for write in [false, true] {
+                let extent = extent(size, write);
+                assert_eq!(split_extent(extent), (size, write));
+                let word = untimed_range(site, region, addr, extent);
+                assert_eq!(Word::unpack(word), Word::ShortRange { site, region, low: 0x8123_4567, extent });
+            }
+        }
+        for size in [0, 1 << SHORT_SIZE_BITS, (1 << 32) + 8, u64::MAX] {
+            assert_eq!(extent(size, true), 0, "{size} has no short form");
+        }
+        assert_eq!(untimed_range(site, region, addr, 0), untimed(site, region, addr));
+    }
+
+    #[test]
+    fn numbers_sit_beside_addresses_where_they_fit() {
+        for kind in KINDS {
+            for (number, extra) in [(0, 1), (8, 1), (65535, 1), (65536, 2), (u64::MAX, 2)] {
+                let extra = if kind.has_number() { extra } else { kind.words() };
+                let plain = [0x7fff_8123_4567, number, 0];
+                let mut words = plain;
+                assert_eq!(fold(kind, &mut words), extra, "{kind:?} {number}");
+                for missing in words.iter_mut().skip(usize::from(extra)) {
+                    *missing = 0;
+                }
+                assert!(unfold(kind, extra, &mut words));
+                if extra > 0 {
+                    assert_eq!(words[0], plain[0], "{kind:?} {number}");
+                }
+                if kind.words() > 1 {
+                    assert_eq!(words[1], plain[1], "{kind:?} {number}");
+                }
+            }
+            if kind.words() > 0 {
+                assert!(!unfold(kind, 0, &mut [0; 3]), "{kind:?} needs words");
             }
         }
     }

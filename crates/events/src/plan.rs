@@ -1,8 +1,8 @@
 //! The plan: what the runtime is to do in a run. Mapped read-only by the runtime, so it is a flat
 //! layout that needs no allocation to read.
 //!
-//! Three independent parts compose: *schedule*, *observe*, *intervene*. This version has free and controlled
-//! schedules, two observers, and no interventions yet: their place is kept.
+//! Three independent parts compose: *schedule*, *observe*, *intervene*. Schedules are free or controlled; there
+//! are two observers; interventions are named with the file that each reads.
 //!
 //! ```text
 //! 0   magic "SLVPLAN1"     8  version u32      12  header length u32 (128)
@@ -12,13 +12,19 @@
 //! 52  memory limit MiB u32 56 trace limit bytes u64
 //! 64  control file at u32  68 control file length u32
 //! 72  server: descriptor for commands i32       76 for answers i32 (-1: none)
+//! 80  interventions at u32 84 interventions u32 (their number is in intervene too)
 //! image, 64 bytes: 0 build-id 32 bytes | 32 length u32 | 36 sites at u32 | 40 sites u32
 //!                  44 site table at u32 | 48 site table length u32 (0: the image carries its own)
 //! armed site, 8 bytes: ordinal u32 | id u32
+//! intervention, 12 bytes: kind u32 | file at u32 | file length u32
 //! ```
 
 use crate::bytes::{array_at, checksum, slice_at, u32_at, u64_at};
 use crate::id::SiteId;
+
+/// In the id of an atomic operation's site: under control, there is a point after it too. What follows is code
+/// without instrumentation.
+pub const POINT_AFTER: u32 = 1 << 31;
 
 /// First bytes.
 pub const MAGIC: [u8; 8] = *b"SLVPLAN1";
@@ -54,6 +60,42 @@ pub enum Schedule {
     /// The gate, as the control file says.
     Controlled = 1,
 }
+
+/// What the runtime does about a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Intervene {
+    /// Stalls a thread that is about to do what no correct run did.
+    Guard = 1,
+    /// Keeps others out of an atomic section that is under way.
+    Heal = 2,
+    /// Holds locks that make sections atomic.
+    Enforce = 3,
+}
+
+impl Intervene {
+    /// From its number.
+    pub const fn from_u32(kind: u32) -> Option<Intervene> {
+        Some(match kind {
+            1 => Intervene::Guard,
+            2 => Intervene::Heal,
+            3 => Intervene::Enforce,
+            _ => return None,
+        })
+    }
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Intervene::Guard => "guard",
+            Intervene::Heal => "heal",
+            Intervene::Enforce => "enforce",
+        }
+    }
+}
+
+/// Bytes of an intervention's row.
+pub const INTERVENTION: usize = 12;
 
 /// Every site of every image is armed, and numbered by the runtime.
 pub const FLAG_ARM_ALL: u8 = 1;
@@ -172,9 +214,6 @@ impl<'a> Plan<'a> {
             1 => Schedule::Controlled,
             _ => return Err(PlanError::Field { at: 33 }),
         };
-        if fixed[34] != 0 {
-            return Err(PlanError::Field { at: 34 });
-        }
         let plan = Plan {
             bytes,
             observe,
@@ -190,6 +229,10 @@ impl<'a> Plan<'a> {
         }
         if slice_at(bytes, field(64) as usize, field(68) as usize).is_none() {
             return Err(PlanError::Field { at: 64 });
+        }
+        let count = field(84);
+        if u32::from(fixed[34]) != count || (0..count).any(|number| plan.intervention(number).is_none()) {
+            return Err(PlanError::Field { at: 80 });
         }
         let rows = (plan.images as usize).checked_mul(IMAGE).and_then(|len| slice_at(bytes, plan.images_at, len));
         if rows.is_none() {
@@ -228,6 +271,19 @@ impl<'a> Plan<'a> {
         let fd = |at| u32_at(self.bytes, at).map_or(-1, |fd| fd as i32);
         let (commands, answers) = (fd(72), fd(76));
         (commands > 0 && answers > 0).then_some((commands, answers))
+    }
+
+    /// What is done about bugs, each with its file.
+    pub fn interventions(&self) -> impl Iterator<Item = (Intervene, &'a [u8])> + '_ {
+        let count = u32_at(self.bytes, 84).unwrap_or(0);
+        (0..count).filter_map(|number| self.intervention(number))
+    }
+
+    fn intervention(&self, number: u32) -> Option<(Intervene, &'a [u8])> {
+        let at = (u32_at(self.bytes, 80)? as usize).checked_add(number as usize * INTERVENTION)?;
+        let row = slice_at(self.bytes, at, INTERVENTION)?;
+        let field = |at| u32_at(row, at).map(|value| value as usize);
+        Some((Intervene::from_u32(u32_at(row, 0)?)?, slice_at(self.bytes, field(4)?, field(8)?)?))
     }
 
     /// The images that the plan speaks of.

@@ -10,7 +10,7 @@ use selvedge_events::{EventKind, ThreadIx};
 use selvedge_trace::{Event, EventBody, Process};
 
 use crate::names::{Names, Source};
-use crate::view::{Filter, View, printable, views};
+use crate::view::{Filter, Stamp, View, printable, views};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug)]
@@ -32,30 +32,59 @@ const MAX_THREADS: usize = 6;
 
 /// Writes a process in columns.
 pub fn write_columns(process: &Process, options: ColumnOptions, out: &mut dyn Write) -> io::Result<()> {
-    let names = Names::new(process);
     let threads: Vec<ThreadIx> =
         process.summary().threads.iter().map(|thread| thread.index).take(MAX_THREADS).collect();
+    draw(&Names::new(process), &Shared::of(process), &threads, options, &|_| Row::Plain, out)
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// It has a row.
+    Plain,
+    /// It has a row that stands out.
+    Marked,
+    /// It is left out.
+    Out,
+}
+
+/// Draws the events of some threads.
+pub(crate) fn draw(
+    names: &Names<'_>,
+    shared: &Shared,
+    threads: &[ThreadIx],
+    options: ColumnOptions,
+    row: &dyn Fn(&Event) -> Row,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let process = names.process();
     let width = (options.width.saturating_sub(12) / threads.len().max(1)).max(16);
     let filter = Filter::default();
-    let shared = Shared::of(process);
-    let mut table = Table { threads: &threads, width, rows: 0, most: options.rows, out };
+    let mut table = Table { threads, width, rows: 0, most: options.rows, out };
     let title = |thread: &ThreadIx| {
         let path = process.thread(*thread).map(|thread| thread.path.clone()).unwrap_or_default();
         printable(&format!("{} ({path})", names.thread(*thread)))
     };
-    table.row("ns", &threads.iter().map(title).collect::<Vec<_>>())?;
+    table.row(if process.is_controlled() { "#" } else { "ns" }, &threads.iter().map(title).collect::<Vec<_>>())?;
     table.rule()?;
     let mut snippets = Snippets::default();
     let mut folded: Option<(ThreadIx, u64)> = None;
-    let mut left = 0_u64;
+    let (mut skipped, mut left) = (0_u64, 0_u64);
     let first = process.nanos(process.summary().first);
-    for view in views(&names, &filter).filter(|view| threads.contains(&view.event.thread)) {
+    for view in views(names, &filter).filter(|view| threads.contains(&view.event.thread)) {
         if table.is_full() {
             left += 1;
             continue;
         }
-        let thread = view.event.thread;
+        let row = row(&view.event);
         let private = !shared.matters(process, &view.event);
+        if row == Row::Out {
+            table.unfold(folded.take())?;
+            skipped += u64::from(!private);
+            continue;
+        }
+        table.skip(std::mem::take(&mut skipped))?;
+        let thread = view.event.thread;
         match &mut folded {
             Some((folding, count)) if private && *folding == thread => *count += 1,
             _ => {
@@ -63,12 +92,13 @@ pub fn write_columns(process: &Process, options: ColumnOptions, out: &mut dyn Wr
                 if private {
                     folded = Some((thread, 1));
                 } else {
-                    table.view(&view, first, &mut snippets)?;
+                    table.view(&view, first, row, &mut snippets)?;
                 }
             }
         }
     }
     table.unfold(folded)?;
+    table.skip(skipped)?;
     if left > 0 {
         writeln!(table.out, "… and {left} more events; `selvedge trace` prints them all")?;
     }
@@ -76,13 +106,13 @@ pub fn write_columns(process: &Process, options: ColumnOptions, out: &mut dyn Wr
 }
 
 /// Which memory more than one thread touches.
-struct Shared {
+pub(crate) struct Shared {
     /// By eight-byte word: the only thread, or `None` for several.
     words: BTreeMap<u64, Option<ThreadIx>>,
 }
 
 impl Shared {
-    fn of(process: &Process) -> Shared {
+    pub(crate) fn of(process: &Process) -> Shared {
         let mut words = BTreeMap::new();
         for event in process.events() {
             if let Some(access) = process.access(&event) {
@@ -95,7 +125,7 @@ impl Shared {
         Shared { words }
     }
 
-    fn matters(&self, process: &Process, event: &Event) -> bool {
+    pub(crate) fn matters(&self, process: &Process, event: &Event) -> bool {
         use EventKind::*;
         match process.access(event) {
             Some(access) => self.words.get(&(access.addr >> 3)).is_none_or(Option::is_none),
@@ -120,13 +150,21 @@ impl Table<'_> {
         self.rows >= self.most
     }
 
-    fn view(&mut self, view: &View, first: i128, snippets: &mut Snippets) -> io::Result<()> {
+    fn view(&mut self, view: &View, first: i128, row: Row, snippets: &mut Snippets) -> io::Result<()> {
         let what = match view.object_name() {
             "" if view.detail.is_empty() => view.op.to_owned(),
             "" => format!("{} {}", view.op, view.detail),
             name => format!("{} {name}", view.op),
         };
-        let time = format!("{}{}", if view.is_timed() { "" } else { "~" }, view.nanos - first);
+        let mark = match row {
+            Row::Marked => "> ",
+            _ if view.is_timed() => "",
+            _ => "~",
+        };
+        let time = match view.at {
+            Stamp::Nanos(nanos) => format!("{mark}{}", nanos - first),
+            Stamp::Number(number) => format!("{mark}{number}"),
+        };
         self.cell(&time, view.event.thread, &what)?;
         // The source line below what it does; a thread's begin and end have none of their own.
         let own = !matches!(view.event.body, EventBody::ThreadStart { .. } | EventBody::ThreadExit);
@@ -136,6 +174,15 @@ impl Table<'_> {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Writes one row for what was left out.
+    fn skip(&mut self, count: u64) -> io::Result<()> {
+        match count {
+            0 => Ok(()),
+            1 => writeln!(self.out, "         … 1 event"),
+            _ => writeln!(self.out, "         … {count} events"),
+        }
     }
 
     /// Writes one row for what was held back.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::names::Names;
 use crate::text::TextOptions;
-use crate::view::{View, views};
+use crate::view::{Stamp, View, views};
 
 /// Version of the lines.
 ///
@@ -25,7 +25,10 @@ struct Header<'a> {
     events: u64,
     bytes: u64,
     timed_events: u64,
-    tick_ns: f64,
+    /// Whether events are numbered in one order; they then have `order` instead of `time_ns`.
+    controlled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tick_ns: Option<f64>,
     threads: Vec<ThreadLine<'a>>,
     counters: Vec<(&'static str, u64)>,
     damages: Vec<String>,
@@ -54,7 +57,10 @@ struct EventLine<'a> {
     r#type: &'static str,
     thread: u32,
     index: u64,
-    time_ns: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_ns: Option<i64>,
     timed: bool,
     op: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +120,8 @@ fn header<'a>(names: &Names<'a>) -> Header<'a> {
         events: summary.events,
         bytes: summary.bytes,
         timed_events: summary.timed,
-        tick_ns: process.tick_nanos(),
+        controlled: process.is_controlled(),
+        tick_ns: (!process.is_controlled()).then(|| process.tick_nanos()),
         threads: summary
             .threads
             .iter()
@@ -134,11 +141,16 @@ fn header<'a>(names: &Names<'a>) -> Header<'a> {
 
 fn event(view: &View) -> EventLine<'_> {
     let (event, source) = (&view.event, &view.source);
+    let (order, time_ns) = match view.at {
+        Stamp::Number(number) => (Some(number), None),
+        Stamp::Nanos(nanos) => (None, Some(i64::try_from(nanos).unwrap_or(i64::MAX))),
+    };
     EventLine {
         r#type: "event",
         thread: event.thread.0,
         index: event.index,
-        time_ns: i64::try_from(view.nanos).unwrap_or(i64::MAX),
+        order,
+        time_ns,
         timed: view.is_timed(),
         op: view.op,
         variable: view.object.as_ref().map(|(name, _)| name.as_str()),

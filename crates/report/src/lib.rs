@@ -4,10 +4,18 @@
 //! named fields; [`text`], [`json`], [`columns`] and [`std`](mod@std_form) write those, and [`summary`]
 //! writes what holds for the trace as a whole. Nothing here decides anything: it reads the model and
 //! writes to what it is given.
+//!
+//! Runs under control that failed are explained: [`hang`] says who waits for whom, [`critical`] which two events
+//! decide, [`interleaving`] shows the events around them. Both come with findings whose ids ([`fingerprint`]) are the
+//! same everywhere.
 
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod critical;
+pub mod fingerprint;
+pub mod hang;
+pub mod interleaving;
 pub mod json;
 pub mod names;
 pub mod std_form;

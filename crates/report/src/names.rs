@@ -1,4 +1,4 @@
-//! Names for addresses and code places: `balance`, `heap:queue.c:12+8`, `account.c:17:5 in withdraw`.
+//! Names for addresses and code places: `balance`, `heap:queue.c:12+8`, `account.c:17:5 in withdraw`; and stacks.
 //!
 //! Images are opened when first asked about. One that is gone, or was built anew since, names nothing: a
 //! wrong name is worse than none.
@@ -13,6 +13,8 @@ use selvedge_image::{Image, Symboliser, Variables};
 use selvedge_trace::read::Module;
 use selvedge_trace::state::Heap;
 use selvedge_trace::{ContextId, Place, Process};
+
+use crate::view::printable;
 
 /// Where something is in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,17 +32,37 @@ pub struct Source {
 }
 
 impl Source {
-    /// `FILE:LINE:COLUMN`, else `IMAGE+0xOFFSET`, else `?`. The file is shortened.
+    /// `FILE:LINE:COLUMN`, else `IMAGE+0xOFFSET`, else `FILE`, else `?`. The file is shortened.
     pub fn place(&self) -> String {
         let mut text = match (&self.file, &self.code) {
             (Some(file), _) if self.line.is_some() => shorten(Path::new(file)),
             (_, Some((image, offset))) => return format!("{image}+{offset:#x}"),
-            _ => return "?".to_owned(),
+            (Some(file), None) => return shorten(Path::new(file)),
+            (None, None) => return "?".to_owned(),
         };
         for number in [self.line, self.column].into_iter().flatten().filter(|number| *number > 0) {
             text.push_str(&format!(":{number}"));
         }
         text
+    }
+
+    /// As [`Source::place`], without the column.
+    pub fn line_place(&self) -> String {
+        Source { column: None, ..self.clone() }.place()
+    }
+
+    /// `FILE:LINE in FUNCTION` without directories, as far as that is known.
+    pub fn in_words(&self) -> String {
+        match &self.function {
+            Some(function) => format!("{} in {function}", self.brief()),
+            None => self.brief(),
+        }
+    }
+
+    /// The file's name without directories: the same wherever the program is built.
+    pub fn file_name(&self) -> Option<String> {
+        let file = Path::new(self.file.as_deref()?).file_name()?;
+        Some(file.to_string_lossy().into_owned())
     }
 
     /// Whether the line is in a file of the user's own, not of the system or a library.
@@ -51,13 +73,27 @@ impl Source {
     }
 
     /// `FILE:LINE` without directories, else as [`Source::place`].
-    fn brief(&self) -> String {
-        let file = self.file.as_deref().and_then(|file| Path::new(file).file_name());
-        match (file, self.line) {
-            (Some(file), Some(line)) => format!("{}:{line}", file.to_string_lossy()),
+    pub fn brief(&self) -> String {
+        match (self.file_name(), self.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
             _ => self.place(),
         }
     }
+
+    /// Whether this is how threads begin, before any code of the program's own.
+    fn is_start(&self) -> bool {
+        let ours = self.function.as_deref().is_some_and(|name| name.starts_with("selvedge_rt::"));
+        ours || self.line.is_none()
+    }
+}
+
+/// What a memory location is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The name.
+    pub name: String,
+    /// Whether the name is the same on every run and machine: it has no address in it.
+    pub is_lasting: bool,
 }
 
 /// A file as seen from here: relative where it lies below the working directory.
@@ -131,38 +167,68 @@ impl<'a> Names<'a> {
         if let Some(known) = self.sources.borrow().get(&key) {
             return Rc::clone(known);
         }
-        let image = module.path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let code = image.map(|image| (image, offset));
-        let frames = self.symbols(module).map(|symbols| symbols.lines.frames(u64::from(offset))).unwrap_or_default();
-        let mut sources = frames.into_iter().map(|frame| Source {
-            function: Some(frame.function).filter(|name| !name.is_empty() && name != "??"),
-            file: frame.file,
-            line: frame.line,
-            column: frame.column,
-            code: code.clone(),
-        });
-        let innermost = sources.next().unwrap_or_else(|| Source { code: code.clone(), ..Source::default() });
+        let mut sources = self.frames(place).into_iter();
+        let innermost = sources.next().unwrap_or_default();
         let users = if innermost.is_users() { None } else { sources.find(Source::is_users) };
         let source = Rc::new(users.unwrap_or(innermost));
         self.sources.borrow_mut().insert(key, Rc::clone(&source));
         source
     }
 
+    /// The inline stack at a place, innermost first; empty for a place in no known image.
+    pub fn frames(&self, place: Place) -> Vec<Source> {
+        let Some((module, offset)) = self.process.code(place) else { return Vec::new() };
+        let image = module.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let code = image.map(|image| (image, offset));
+        let frames = self.symbols(module).map(|symbols| symbols.lines.frames(u64::from(offset))).unwrap_or_default();
+        if frames.is_empty() {
+            return vec![Source { code, ..Source::default() }];
+        }
+        let source = |frame: selvedge_image::lines::Frame| Source {
+            function: Some(frame.function).filter(|name| !name.is_empty() && name != "??"),
+            file: frame.file,
+            line: frame.line,
+            column: frame.column,
+            code: code.clone(),
+        };
+        frames.into_iter().map(source).collect()
+    }
+
+    /// The function whose code a place is in, whatever was inlined into it there.
+    pub fn function(&self, place: Place) -> Option<String> {
+        self.frames(place).pop().and_then(|frame| frame.function)
+    }
+
+    /// The calls that led to a place, innermost first, with what was inlined. How the system begins a thread is
+    /// left out.
+    pub fn stack(&self, place: Place, context: ContextId) -> Vec<Source> {
+        let callers = self.process.contexts().frames(context).into_iter().map(|pc| self.process.place_of(pc));
+        let mut stack: Vec<Source> = std::iter::once(place).chain(callers).flat_map(|at| self.frames(at)).collect();
+        let own = stack.iter().rposition(|frame| !frame.is_start()).map_or(stack.len().min(1), |last| last + 1);
+        stack.truncate(own);
+        stack
+    }
+
     /// The name of the memory at an address, while these heap blocks are alive.
     pub fn variable(&self, addr: u64, heap: &Heap) -> String {
-        if let Some(block) = heap.block_of(addr) {
+        self.variable_at(addr, heap).name
+    }
+
+    /// As [`Names::variable`], with what the name is worth.
+    pub fn variable_at(&self, addr: u64, heap: &Heap) -> Variable {
+        let (name, is_lasting) = if let Some(block) = heap.block_of(addr) {
             let source = self.source(block.place, block.context);
-            return format!("heap:{}{}", source.brief(), plus(addr - block.addr));
-        }
-        if let Some(name) = self.global(addr) {
-            return name.to_string();
-        }
-        // The system puts the main stack at the top of the address space; where other threads' stacks lie,
-        // a trace does not say.
-        if (0x7ff0_0000_0000..0x8000_0000_0000).contains(&addr) {
-            return format!("stack of main:{addr:#x}");
-        }
-        format!("{addr:#x}")
+            (format!("heap:{}{}", source.brief(), plus(addr - block.addr)), true)
+        } else if let Some(name) = self.global(addr) {
+            (name.to_string(), true)
+        } else if (0x7ff0_0000_0000..0x8000_0000_0000).contains(&addr) {
+            // The system puts the main stack at the top of the address space; where other threads' stacks lie,
+            // a trace does not say.
+            (format!("stack of main:{addr:#x}"), false)
+        } else {
+            (format!("{addr:#x}"), false)
+        };
+        Variable { name, is_lasting }
     }
 
     /// `T1`, with the program's name for the thread where it has one.
@@ -170,6 +236,16 @@ impl<'a> Names<'a> {
         match self.process.thread(thread).and_then(|thread| thread.name.as_deref()) {
             Some(name) => format!("T{thread} {name}"),
             None => format!("T{thread}"),
+        }
+    }
+
+    /// `T1 'teller'`, `T0 (main)`, `T2`: a thread in a sentence.
+    pub fn thread_in_words(&self, index: ThreadIx) -> String {
+        let thread = self.process.thread(index);
+        match thread.map(|thread| (thread.name.as_deref(), thread.path.as_str())) {
+            Some((Some(name), _)) => format!("T{index} '{}'", printable(name)),
+            Some((None, "main")) => format!("T{index} (main)"),
+            _ => format!("T{index}"),
         }
     }
 

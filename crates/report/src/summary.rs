@@ -22,13 +22,19 @@ pub fn write_summary(names: &Names<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  a survey: which sites touch shared memory; it has no events")?;
     }
     let each = summary.bytes as f64 / summary.events.max(1) as f64;
-    let span = process.nanos(summary.last) - process.nanos(summary.first);
+    // Events under control are numbered, and no time passes.
+    let span = match process.is_controlled() {
+        true => String::new(),
+        false => {
+            let nanos = process.nanos(summary.last) - process.nanos(summary.first);
+            format!(" in {:.3} ms", nanos as f64 / 1e6)
+        }
+    };
     writeln!(
         out,
-        "  {} threads, {} events in {:.3} ms, {} bytes ({each:.1} bytes an event)",
+        "  {} threads, {} events{span}, {} bytes ({each:.1} bytes an event)",
         summary.threads.len(),
         summary.events,
-        span as f64 / 1e6,
         summary.bytes
     )?;
     if summary.events > 0 {

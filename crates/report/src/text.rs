@@ -60,8 +60,8 @@ fn write_line(names: &Names<'_>, view: &View, thread_width: usize, out: &mut dyn
     let place = if view.event.place == Place::Unknown { String::new() } else { view.source.place() };
     let function = view.source.function.as_deref().unwrap_or("");
     let line = format!(
-        "{:>12} ns{mark} {thread:<thread_width$}  {:<14} {:<32} {:<28} {function}",
-        view.nanos,
+        "{:>15}{mark} {thread:<thread_width$}  {:<14} {:<32} {:<28} {function}",
+        view.at,
         view.op,
         printable(&what),
         printable(&place),

@@ -1,22 +1,52 @@
 //! An event with its names: what every renderer prints.
 
+use std::fmt;
 use std::rc::Rc;
 
-use selvedge_events::ThreadIx;
 use selvedge_events::interpose::INTERPOSED;
+use selvedge_events::{ThreadIx, Ticks};
 use selvedge_trace::model::verb;
 use selvedge_trace::state::Heap;
 use selvedge_trace::{Event, EventBody, Exactness, Process};
 
 use crate::names::{Names, Source};
 
+/// When an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// Nanoseconds since the process began.
+    Nanos(i128),
+    /// Its number in the one order of a run under control, from 1.
+    Number(u64),
+}
+
+impl Stamp {
+    /// The stamp of a time.
+    pub fn of(process: &Process, time: Ticks) -> Stamp {
+        match process.is_controlled() {
+            true => Stamp::Number(process.number(time)),
+            false => Stamp::Nanos(process.nanos(time)),
+        }
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Stamp::Nanos(nanos) => format!("{nanos} ns"),
+            Stamp::Number(number) => format!("#{number}"),
+        };
+        f.pad(&text)
+    }
+}
+
 /// An event with its names.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The event.
     pub event: Event,
-    /// Nanoseconds since the process began.
-    pub nanos: i128,
+    /// When it was.
+    pub at: Stamp,
     /// What it does.
     pub op: &'static str,
     /// What it does it to, and that thing's address.
@@ -197,7 +227,7 @@ pub fn view(names: &Names<'_>, heap: &Heap, event: Event) -> View {
     };
     View {
         event,
-        nanos: process.nanos(event.time),
+        at: Stamp::of(process, event.time),
         op: verb(process, &event),
         object,
         size: process.access(&event).map(|access| access.size),

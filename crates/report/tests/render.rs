@@ -41,9 +41,65 @@ fn run() -> Run {
 }
 
 fn text(options: &TextOptions) -> String {
+    text_of(&run(), options)
+}
+
+fn text_of(run: &Run, options: &TextOptions) -> String {
     let mut out = Vec::new();
-    write_text(&run(), options, &mut out).expect("memory");
+    write_text(run, options, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
+}
+
+/// A run under control: two threads take turns at one variable.
+fn controlled() -> Run {
+    use EventKind::*;
+    let at = |number: u64| number << pack::TICK_SHIFT;
+    let (mut main, mut child) = (Stream::default(), Stream::default());
+    main.wide(ThreadStart, at(1), pack::NO_PC, [u64::from(u32::MAX) << 32, 0, 0])
+        .wide(ThreadCreate, at(2), pc_payload(0, 0x111), [1, 0, 0])
+        .access(0, SHARED, Some(at(4)))
+        .access(1, SHARED, Some(at(7)));
+    child.wide(ThreadStart, at(3), pack::NO_PC, [1, 0, 0]);
+    child.access(0, SHARED, Some(at(5))).access(1, SHARED, Some(at(6)));
+    let mut file = TraceBuilder::new();
+    file.controlled()
+        .module(0, 0x40_0000, 0x41_0000, &[0xab; 20], "/no/such/prog")
+        .sites(0, &[(0, 0x124, "__tsan_read4"), (1, 0x128, "__tsan_write4")])
+        .stream(0, &main)
+        .stream(1, &child);
+    let file = TraceFile::from_bytes(file.finish()).expect("valid");
+    Run { processes: vec![Process::new(file, PathBuf::from("trace.100.0"))] }
+}
+
+#[test]
+fn under_control_events_have_numbers_instead_of_times() {
+    let run = controlled();
+    let text = text_of(&run, &TextOptions::default());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("  2 threads, 7 events, "), "{}", lines[1]);
+    assert_eq!(lines[2], "  made under control: all events are in one order");
+    assert!(!text.contains(" ns") && !text.contains(" ms"), "{text}");
+    let stamps: Vec<&str> = text.lines().filter_map(|line| line.trim_start().split(' ').next()).collect();
+    assert!(stamps.ends_with(&["#1", "#2", "#3", "#4", "#5", "#6", "#7"]), "{stamps:?}");
+
+    let mut out = Vec::new();
+    write_json(&run, &TextOptions::default(), &mut out).expect("memory");
+    let text = String::from_utf8(out).expect("text");
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((&lines[0]["controlled"], lines[0].get("tick_ns")), (&true.into(), None));
+    assert_eq!((&lines[7]["order"], lines[7].get("time_ns")), (&7.into(), None));
+
+    let mut out = Vec::new();
+    write_columns(&run.processes[0], ColumnOptions { width: 80, rows: 100 }, &mut out).expect("memory");
+    let text = String::from_utf8(out).expect("text");
+    let firsts: Vec<&str> = text.lines().filter_map(|line| line.split('│').next().map(str::trim)).collect();
+    assert_eq!((firsts[0], &firsts[2..]), ("#", &["1", "2", "3", "4", "5", "6", "7"][..]), "{text}");
+
+    let mut out = Vec::new();
+    write_std_form(&run.processes[0], &Filter::default(), &mut out).expect("memory");
+    let text = String::from_utf8(out).expect("text");
+    let order: Vec<&str> = text.lines().map(|line| line.rsplit_once('|').expect("a location").0).collect();
+    assert_eq!(order, ["T0|fork(T1)", "T0|r(V0)", "T1|r(V0)", "T1|w(V0)", "T0|w(V0)"]);
 }
 
 #[test]

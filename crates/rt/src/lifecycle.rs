@@ -64,6 +64,11 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     let controlled = plan.as_ref().is_some_and(control);
     let observing = plan.as_ref().is_some_and(observe);
     let plan = plan.filter(|_| observing || controlled);
+    for (kind, file) in plan.iter().flat_map(Plan::interventions) {
+        let mut line = Line::new();
+        line.text("the plan asks to ").text(kind.name()).text(" by ").raw(file);
+        line.text(", which this runtime cannot do; the program runs without it").say();
+    }
     copy::find();
     let missing = real::fill(plan.is_some(), controlled);
     if plan.is_some() {

@@ -146,7 +146,7 @@ fn create(observe: Observe) -> Result<(), Errno> {
     put32(at::TICK_SHIFT, pack::TICK_SHIFT);
     field64(header, at::NEXT).store(HEADER as u64, Ordering::Relaxed);
     let (tsc, ns) = instant();
-    if gate::control::is_open() {
+    if gate::counts_events() {
         put32(at::FLAGS, FLAG_CONTROLLED);
     }
     for (at, value) in [
@@ -249,7 +249,7 @@ pub fn tick() {
 
 /// Now, by the counter and by the clock. Under control both count events.
 fn instant() -> (u64, u64) {
-    if gate::control::is_open() {
+    if gate::counts_events() {
         let events = gate::events();
         return (events << pack::TICK_SHIFT, events);
     }

@@ -1,6 +1,6 @@
 //! A thread's stream of words: the hot path of recording.
 //!
-//! Budget: a short access in a dense stretch is a thread-local load, a countdown, a region check, one
+//! Budget: a short access or range in a dense stretch is a thread-local load, a countdown, a region check, one
 //! reservation and one store: about fifteen instructions, no counter reading, no branch that is taken.
 //! Everything else (time, context, room) is the slow path's, which resets the countdown.
 //!
@@ -23,6 +23,9 @@ use crate::thread_state::{self, MAX_FRAMES, ThreadState};
 
 /// Ticks between two accesses that count as one burst (about 20 ns).
 const DENSE: u64 = 64;
+/// Ticks that timing and storing a range take by themselves, which are no pause of the guest: without this a run of
+/// ranges would never count as a burst.
+const RANGE_COST: u64 = 64;
 /// Most accesses between two timed ones.
 const MAX_STRIDE: u32 = 31;
 /// Words kept free at a slot's end: what the slow path and nested handlers may store in one go.
@@ -43,18 +46,29 @@ pub fn now() -> u64 {
 /// Records an access of a site with a short id.
 #[inline(always)]
 pub fn short_access(addr: u64, site: u32) {
+    short::<false>(addr, site, 0);
+}
+
+/// Records an access to a run of bytes of a site with a short id.
+#[inline(always)]
+pub fn short_range(addr: u64, site: u32, extent: u16) {
+    short::<true>(addr, site, extent);
+}
+
+#[inline(always)]
+fn short<const RANGE: bool>(addr: u64, site: u32, extent: u16) {
     let Some(state) = thread_state::current() else {
-        return cold_access(addr, site);
+        return cold(addr, site, extent);
     };
     let high = (addr >> 32) as u32;
     let region = pack::region_slot(high);
     let budget = state.budget;
     // One branch for both: no allowance left, or an address of a region the stream does not know.
     if budget == 0 || state.regions[region as usize] != high {
-        return slow_access(state, addr, site);
+        return slow::<RANGE>(state, addr, site, extent);
     }
     state.budget = budget - 1;
-    store(state, pack::untimed(site, region, addr));
+    store(state, pack::untimed_range(site, region, addr, extent));
 }
 
 /// Reserves a word and stores it.
@@ -68,15 +82,17 @@ fn store(state: &mut ThreadState, word: u64) {
 
 #[cold]
 #[inline(never)]
-fn cold_access(addr: u64, site: u32) {
+fn cold(addr: u64, site: u32, extent: u16) {
     if let Some(state) = thread_state::current_or_adopt() {
-        slow_access(state, addr, site);
+        slow::<true>(state, addr, site, extent);
     }
 }
 
+/// Compiled twice, so that accesses do not pay for what only ranges need.
 #[cold]
 #[inline(never)]
-fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
+fn slow<const RANGE: bool>(state: &mut ThreadState, addr: u64, site: u32, extent: u16) {
+    let extent = if RANGE { extent } else { 0 };
     if state.ignore > 0 {
         return;
     }
@@ -97,13 +113,20 @@ fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
     }
     match tsc {
         None => {
-            store(state, pack::untimed(site, region, addr));
+            store(state, pack::untimed_range(site, region, addr, extent));
             state.quiet = 0;
             state.budget = quiet - 1;
         }
         Some(tsc) => {
-            store(state, pack::timed(site, region, addr, tsc));
-            let pace = tsc.wrapping_sub(state.last) / (u64::from(state.stride) + 1);
+            let mut own = 0;
+            if extent == 0 {
+                store(state, pack::timed(site, region, addr, tsc));
+            } else {
+                let (size, write) = pack::split_extent(extent);
+                put(state, EventKind::Range, u64::from(site) | direction(write), [addr, size, 0], tsc);
+                own = RANGE_COST;
+            }
+            let pace = tsc.wrapping_sub(state.last).saturating_sub(own) / (u64::from(state.stride) + 1);
             // Under control every event has a time of its own: the order is exact.
             state.stride = if pace < DENSE && !gate::is_on() { (state.stride * 2 + 1).min(MAX_STRIDE) } else { 0 };
             state.last = tsc;
@@ -115,6 +138,16 @@ fn slow_access(state: &mut ThreadState, addr: u64, site: u32) {
 /// Records an access of a site whose id has no short form.
 pub fn wide_access(addr: u64, site: u32) {
     emit_at_site(EventKind::Access, site, 0, [pack::object(addr, 0), 0, 0], now());
+}
+
+/// Records an access to a run of bytes whose site or size has no short form.
+pub fn wide_range(addr: u64, size: u64, write: bool, site: u32) {
+    emit_at_site(EventKind::Range, site, direction(write), [pack::object(addr, 0), size, 0], now());
+}
+
+#[inline]
+fn direction(write: bool) -> u64 {
+    if write { pack::PAYLOAD_FLAG } else { 0 }
 }
 
 /// Records an event of a site.
@@ -134,6 +167,26 @@ pub fn emit(kind: EventKind, pc: usize, words: [u64; 3]) {
         && state.internal == 0
     {
         wide(state, kind, modules::payload(pc), words, now());
+    }
+}
+
+/// As [`emit`], for an event that begins an operation. Under control it is noted when others have had their chance to
+/// go first: the numbers of events are then the order of what happened.
+pub fn emit_at_point(kind: EventKind, pc: usize, words: [u64; 3]) {
+    match thread_state::current() {
+        Some(state) if gate::is_on() && state.seat != 0 && state.in_gate == 0 => {
+            state.put_off = [kind as u64 + 1, pc as u64, words[0], words[1], words[2]];
+        }
+        _ => emit(kind, pc, words),
+    }
+}
+
+/// Notes what was put off.
+pub fn catch_up() {
+    let Some(state) = thread_state::current() else { return };
+    let [kind, pc, words @ ..] = core::mem::take(&mut state.put_off);
+    if let Some(kind) = kind.checked_sub(1).and_then(|kind| EventKind::from_u8(kind as u8)) {
+        emit(kind, pc as usize, words);
     }
 }
 
@@ -164,13 +217,13 @@ fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3],
         return;
     }
     state.last = tsc;
-    let mut words = words;
-    let mut extra = kind.words();
-    if kind == EventKind::Alloc && words[1] < 1 << 16 {
-        // A small size fits beside the address.
-        words[0] = pack::object(words[0], words[1] as u16);
-        extra = 1;
-    }
+    put(state, kind, payload, words, tsc);
+}
+
+/// Stores a wide record, or the mention of one that the stream remembers. The caller has prepared the stream.
+#[inline(always)]
+fn put(state: &mut ThreadState, kind: EventKind, payload: u64, mut words: [u64; 3], tsc: u64) {
+    let extra = pack::fold(kind, &mut words);
     let first = pack::wide_with(kind, extra, tsc, payload);
     if extra == 1 {
         let key = (pack::timeless(first), words[0]);
@@ -300,11 +353,14 @@ pub fn restart(state: &mut ThreadState) {
 /// Remembers in the slot what this thread is about to block in, for the reader of a hang.
 #[inline]
 pub fn pend(slot: u16, object: u64, pc: usize) {
-    if let Some(state) = thread_state::current()
-        && state.slot != 0
+    let Some(state) = thread_state::current().filter(|state| state.slot != 0) else { return };
+    // The reader wants to know by which calls the thread came here.
+    if let Some(_work) = Work::begin(state)
+        && prepare(state, None)
     {
-        sink::set_pending(state.slot, slot, object, pc as u64);
+        context(state, false);
     }
+    sink::set_pending(state.slot, slot, object, pc as u64);
 }
 
 /// It did not block for ever.

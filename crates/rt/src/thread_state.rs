@@ -98,6 +98,8 @@ pub struct ThreadState {
     pub deferred: u32,
     /// What the kernel said about them.
     pub deferred_info: [[u64; 16]; DEFERRED],
+    /// An event that is to be noted when the thread has the baton: kind + 1, caller, and its words.
+    pub put_off: [u64; 5],
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.

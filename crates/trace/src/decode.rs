@@ -12,10 +12,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use selvedge_events::hooks::Rw;
 use selvedge_events::pack::{self, Small, Word};
 use selvedge_events::{EventKind, GuestAddr, SiteId, ThreadIx, Ticks};
 
-use crate::context::{Contexts, Stack};
+use crate::context::{ContextId, Contexts, Stack};
 use crate::event::{Event, EventBody, Exactness, Place, body, place};
 use crate::limits;
 use crate::read::TraceFile;
@@ -76,6 +77,11 @@ impl ThreadEvents {
         self.words.used * 8
     }
 
+    /// The calling context after the words read so far.
+    pub fn context(&self) -> ContextId {
+        self.stack.top()
+    }
+
     /// What was left out so far.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
@@ -97,9 +103,14 @@ impl ThreadEvents {
             match Word::unpack(word) {
                 Word::Padding => self.left_out.broken += u64::from(self.words.end_piece()),
                 Word::Short { site, region, low, time } => {
-                    let high = self.regions.get(region as usize).copied().unwrap_or(0);
-                    let addr = GuestAddr(u64::from(high) << 32 | u64::from(low));
+                    let addr = self.address(region, low);
                     self.take(time, Place::Site(SiteId(site)), EventBody::Access { addr });
+                }
+                Word::ShortRange { site, region, low, extent } => {
+                    let addr = self.address(region, low);
+                    let (size, write) = pack::split_extent(extent);
+                    let rw = if write { Rw::Write } else { Rw::Read };
+                    self.take(None, Place::Site(SiteId(site)), EventBody::Range { addr, size, rw });
                 }
                 Word::Wide { kind, extra, time, payload } => self.wide(word, kind, extra, time, payload),
                 Word::Small(small) => self.small(small),
@@ -107,6 +118,11 @@ impl ThreadEvents {
             }
         }
         true
+    }
+
+    fn address(&self, region: u32, low: u32) -> GuestAddr {
+        let high = self.regions.get(region as usize).copied().unwrap_or(0);
+        GuestAddr(u64::from(high) << 32 | u64::from(low))
     }
 
     fn wide(&mut self, first: u64, kind: u8, extra: u8, time: u16, payload: u64) {
@@ -144,13 +160,8 @@ impl ThreadEvents {
             self.left_out.unknown += 1;
             return;
         };
-        let mut needed = kind.words();
-        if kind == EventKind::Alloc && extra == 1 {
-            // A small size stands beside the address.
-            words[1] = u64::from(pack::split_object(words[0]).1);
-            needed = 1;
-        }
-        match body(kind, payload, &words).filter(|_| extra >= needed) {
+        let whole = pack::unfold(kind, extra, &mut words);
+        match body(kind, payload, &words).filter(|_| whole) {
             Some(body) => self.take(Some(time), place(kind, payload), body),
             None => self.left_out.broken += 1,
         }

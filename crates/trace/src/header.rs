@@ -33,6 +33,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// Whether the run was made under control: times are then event numbers, in one order over all threads.
+    pub fn is_controlled(&self) -> bool {
+        self.flags & layout::FLAG_CONTROLLED != 0
+    }
+
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters.get(counter as usize).copied().unwrap_or(0)

@@ -3,7 +3,8 @@
 //! Nothing here holds all events: iterators decode from the file as they go. The merged order is by
 //! (time, instant, thread), where releases come before accesses before acquisitions of equal time (see
 //! the note on instants in `events::event`). It is one order that is consistent with every thread's own; how
-//! far it is *the* order is what [`Process::exactness`] says.
+//! far it is *the* order is what [`Process::exactness`] says. Of a run under control it is: there the time is the
+//! number of the event, and no two events have the same.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use selvedge_events::hooks::{HookClass, Rw};
-use selvedge_events::interpose::INTERPOSED;
+use selvedge_events::interpose::{Family, INTERPOSED};
 use selvedge_events::{Hook, Instant, ModuleIx, SiteId, ThreadIx, Ticks, pack, trace_file};
 
 use crate::context::Contexts;
@@ -105,6 +106,8 @@ pub struct Blocked {
     pub thread: ThreadIx,
     /// The function that it called.
     pub function: &'static str,
+    /// What that is about; `None` for a function of a later version.
+    pub family: Option<Family>,
     /// What it waits for.
     pub object: u64,
     /// Where it called.
@@ -228,17 +231,28 @@ impl Process {
 
     /// What threads were waiting in when the file was last written.
     pub fn blocked(&self) -> Vec<Blocked> {
-        let name = |pending: &Pending| INTERPOSED.get(pending.slot as usize).map_or("?", |row| row.name);
+        let row = |pending: &Pending| INTERPOSED.get(pending.slot as usize);
         let blocked = |pending: &Pending| Blocked {
             thread: pending.thread,
-            function: name(pending),
+            function: row(pending).map_or("?", |row| row.name),
+            family: row(pending).map(|row| row.family),
             object: pending.object,
             place: self.place_of(pending.pc),
         };
         self.file.pending().iter().map(blocked).collect()
     }
 
-    /// Nanoseconds between the start of the process and a time.
+    /// Whether the run was made under control: a time is then the number of an event ([`Process::number`]).
+    pub fn is_controlled(&self) -> bool {
+        self.file.header().is_controlled()
+    }
+
+    /// The number of an event of this time in the one order of a run under control, from 1.
+    pub fn number(&self, time: Ticks) -> u64 {
+        time.0 >> self.file.header().tick_shift.min(63)
+    }
+
+    /// Nanoseconds between the start of the process and a time. Means nothing under control.
     pub fn nanos(&self, time: Ticks) -> i128 {
         let (start, rate) = (self.file.header().start.0, self.rate());
         let ticks = i128::from(time.0) - i128::from(start);
@@ -255,6 +269,13 @@ impl Process {
     /// How far the merged order can be relied on, in one sentence.
     pub fn exactness(&self) -> String {
         let summary = self.summary();
+        if self.is_controlled() {
+            let without = summary.events - summary.timed.min(summary.events);
+            return match without {
+                0 => "made under control: all events are in one order".to_owned(),
+                _ => format!("made under control: all events are in one order, but for {without} without a number"),
+            };
+        }
         let share = summary.timed as f64 * 100.0 / summary.events.max(1) as f64;
         let unit = self.tick_nanos();
         let others =

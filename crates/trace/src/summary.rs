@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use selvedge_events::{ThreadIx, Ticks};
 
+use crate::context::ContextId;
 use crate::decode::{LeftOut, ThreadEvents};
-use crate::event::{EventBody, Exactness};
+use crate::event::{EventBody, Exactness, Place};
 
 /// What a pass over a process found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,10 @@ pub struct Thread {
     pub events: u64,
     /// Whether its end was recorded.
     pub ended: bool,
+    /// Where it was created: the creating thread's place and context.
+    pub created: Option<(Place, ContextId)>,
+    /// Its calling context after its last word.
+    pub context: ContextId,
 }
 
 impl Thread {
@@ -80,7 +85,9 @@ impl Gather {
                     thread.parent = parent.filter(|parent| *parent < index).or(thread.parent);
                 }
                 EventBody::ThreadCreate { child } if child > index => {
-                    self.entry(child).parent.get_or_insert(index);
+                    let child = self.entry(child);
+                    child.parent.get_or_insert(index);
+                    child.created.get_or_insert((event.place, event.context));
                 }
                 EventBody::ThreadName { thread, name } => self.name(thread, event.time, &name),
                 EventBody::ThreadExit => ended = true,
@@ -94,8 +101,10 @@ impl Gather {
         total.lost = total.lost.saturating_add(left_out.lost);
         self.summary.events += count;
         self.summary.bytes += events.bytes();
+        let context = events.context();
         let thread = self.entry(index);
         (thread.events, thread.first, thread.last, thread.ended) = (count, first, last, ended);
+        thread.context = context;
     }
 
     fn entry(&mut self, index: ThreadIx) -> &mut Thread {
@@ -108,6 +117,8 @@ impl Gather {
             last: None,
             events: 0,
             ended: false,
+            created: None,
+            context: ContextId::ROOT,
         })
     }
 

@@ -48,6 +48,14 @@ impl TraceBuilder {
         self
     }
 
+    /// Says that the run was made under control. Times are then numbers of events, in units of
+    /// [`pack::TICK`].
+    pub fn controlled(&mut self) -> &mut TraceBuilder {
+        let flags = layout::FLAG_CLEAN_EXIT | layout::FLAG_CONTROLLED;
+        self.put(at::FLAGS, &flags.to_le_bytes());
+        self.clocks((0, 0), (0, 0))
+    }
+
     /// Sets a counter.
     pub fn counter(&mut self, counter: Counter, value: u64) -> &mut TraceBuilder {
         self.put(at::COUNTERS + 8 * counter as usize, &value.to_le_bytes());
@@ -202,12 +210,7 @@ impl Stream {
             return self.wide(EventKind::Access, tsc.unwrap_or(0), u64::from(site), [addr, 0, 0]);
         }
         self.prepare(tsc);
-        let high = (addr >> 32) as u32;
-        let slot = pack::region_slot(high);
-        if self.regions[slot as usize] != high {
-            self.regions[slot as usize] = high;
-            self.word(Small::Region { slot, high }.pack());
-        }
+        let slot = self.region(addr);
         self.word(match tsc {
             Some(tsc) => pack::timed(site, slot, addr, tsc),
             None => pack::untimed(site, slot, addr),
@@ -215,11 +218,25 @@ impl Stream {
         self
     }
 
-    /// A wide record with this payload.
-    pub fn wide(&mut self, kind: EventKind, tsc: u64, payload: u64, words: [u64; 3]) -> &mut Stream {
+    /// An access to a run of bytes, in the shortest form: untimed only where that is a short one.
+    pub fn range(&mut self, site: u32, addr: u64, size: u64, write: bool, tsc: Option<u64>) -> &mut Stream {
+        let extent = pack::extent(size, write);
+        if tsc.is_some() || extent == 0 || site >> pack::SHORT_SITE_BITS != 0 {
+            let payload = u64::from(site) | if write { pack::PAYLOAD_FLAG } else { 0 };
+            return self.wide(EventKind::Range, tsc.unwrap_or(0), payload, [addr, size, 0]);
+        }
+        self.prepare(None);
+        let slot = self.region(addr);
+        self.word(pack::untimed_range(site, slot, addr, extent));
+        self
+    }
+
+    /// A wide record with this payload; a repeated one is written out again.
+    pub fn wide(&mut self, kind: EventKind, tsc: u64, payload: u64, mut words: [u64; 3]) -> &mut Stream {
         self.prepare(Some(tsc));
-        self.word(pack::wide(kind, tsc, payload));
-        for word in words.iter().take(usize::from(kind.words())) {
+        let extra = pack::fold(kind, &mut words);
+        self.word(pack::wide_with(kind, extra, tsc, payload));
+        for word in words.iter().take(usize::from(extra)) {
             self.word(*word);
         }
         self
@@ -269,6 +286,17 @@ impl Stream {
             self.epoch = epoch;
             self.word(Small::Epoch(epoch).pack());
         }
+    }
+
+    /// The region slot of an address, announced where it is new.
+    fn region(&mut self, addr: u64) -> u32 {
+        let high = (addr >> 32) as u32;
+        let slot = pack::region_slot(high);
+        if self.regions[slot as usize] != high {
+            self.regions[slot as usize] = high;
+            self.word(Small::Region { slot, high }.pack());
+        }
+        slot
     }
 
     fn word(&mut self, word: u64) {

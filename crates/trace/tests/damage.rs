@@ -14,6 +14,7 @@ fn sample() -> Vec<u8> {
     let mut stream = Stream::new(100);
     for step in 0..300_u64 {
         stream.access((step % 7) as u32, 0x7fff_0000_0000 + step * 8, (step % 5 == 0).then_some(step * 40));
+        stream.range(2, 0x7fff_0000_0000 + step * 16, step, step % 2 == 0, (step % 3 == 0).then_some(step * 40));
         if step % 11 == 0 {
             stream.push(0x40_0000 + step);
             stream.wide(EventKind::Alloc, step * 40, pack::pc_payload(0, 9), [step << 8, 64, 0]);

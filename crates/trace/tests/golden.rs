@@ -27,9 +27,25 @@ fn current() -> Vec<u8> {
     }
     let mut other = Stream::default();
     other.access(0, 0x7f00_0000_0010, Some(64)).access(1, 0x10, None).access(1 << 14, 0x20, Some(128));
+    // Ranges in their three forms.
+    other.range(4, 0x7f00_0000_0020, 24, false, None).range(4, 0x7f00_0000_0040, 24, true, Some(192)).range(
+        4,
+        0x7f00_0000_0060,
+        1 << 16,
+        true,
+        Some(256),
+    );
     let mut file = TraceBuilder::new();
     file.module(0, 0x40_0000, 0x41_0000, &[0xc0; 20], "/usr/bin/golden")
-        .sites(0, &[(0, 0x100, "__tsan_read8"), (1, 0x108, "__tsan_write4"), (3, 0x10c, "__tsan_atomic32_load")])
+        .sites(
+            0,
+            &[
+                (0, 0x100, "__tsan_read8"),
+                (1, 0x108, "__tsan_write4"),
+                (3, 0x10c, "__tsan_atomic32_load"),
+                (4, 0x110, "memcpy"),
+            ],
+        )
         .survey(0, &[1 << 32 | 7])
         .stream(0, &main)
         .hole(1)

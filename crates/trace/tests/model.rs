@@ -121,6 +121,38 @@ fn clocks_convert() {
 }
 
 #[test]
+fn under_control_a_time_is_a_number_and_the_order_is_exact() {
+    use EventKind::*;
+    let at = |number: u64| number << pack::TICK_SHIFT;
+    let (mut main, mut child) = (Stream::default(), Stream::default());
+    // An acquisition before a release: only time counts, whatever the instants say.
+    main.wide(ThreadStart, at(1), pack::NO_PC, [u64::from(u32::MAX) << 32, 0, 0])
+        .wide(ThreadCreate, at(2), pc_payload(0, 0x111), [1, 0, 0])
+        .access(0, BALANCE, Some(at(5)))
+        .access(1, BALANCE, Some(at(7)));
+    child
+        .wide(ThreadStart, at(3), pack::NO_PC, [1, 0, 0])
+        .push(0x40_1100)
+        .access(0, BALANCE, Some(at(4)))
+        .access(1, BALANCE, Some(at(6)))
+        .push(0x40_1200);
+    let mut file = TraceBuilder::new();
+    file.controlled()
+        .module(0, 0x40_0000, 0x41_0000, &[7; 20], "/bin/account")
+        .sites(0, &[(0, 0x124, "__tsan_read4"), (1, 0x128, "__tsan_write4")])
+        .stream(0, &main)
+        .stream(1, &child);
+    let process = process(&file);
+    assert!(process.is_controlled());
+    assert_eq!(process.exactness(), "made under control: all events are in one order");
+    let order: Vec<(u64, u32)> = process.events().map(|event| (process.number(event.time), event.thread.0)).collect();
+    assert_eq!(order, [(1, 0), (2, 0), (3, 1), (4, 1), (5, 0), (6, 1), (7, 0)]);
+    let child = process.thread(ThreadIx(1)).expect("the child");
+    assert_eq!(child.created.map(|(place, _)| place), Some(Place::Code { module: ModuleIx(0), offset: 0x111 }));
+    assert_eq!(process.contexts().frames(child.context), [0x40_1200, 0x40_1100], "also what follows its last event");
+}
+
+#[test]
 fn counters_come_with_their_sentences() {
     let process = process(&account());
     let counters: Vec<_> = process.file().header().counters().collect();
@@ -283,6 +315,7 @@ fn std_text_cuts_overlapping_accesses_into_variables() {
 #[derive(Clone, Debug)]
 enum Step {
     Access { site: u32, addr: u64, pause: Option<u64> },
+    Range { site: u32, addr: u64, size: u64, write: bool, pause: Option<u64> },
     Wide { kind: usize, pause: u64, words: [u64; 3] },
     Push(u64),
     Pop(u32),
@@ -292,12 +325,23 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0_u32..1 << 14, 0_u64..1 << 47, proptest::option::of(0_u64..1 << 20))
             .prop_map(|(site, addr, pause)| Step::Access { site, addr, pause }),
+        2 => (0_u32..1 << 14, 0_u64..1 << 47, 1_u64..1 << 12, any::<bool>(), proptest::option::of(0_u64..1 << 20))
+            .prop_map(|(site, addr, size, write, pause)| Step::Range { site, addr, size, write, pause }),
         2 => (0..KINDS.len(), 0_u64..1 << 40, [0_u64..1 << 31, 0_u64..1 << 31, 0_u64..1 << 31])
             .prop_map(|(kind, pause, words)| Step::Wide { kind, pause, words }),
         1 => (1_u64..1 << 47).prop_map(Step::Push),
         1 => (0_u32..4).prop_map(Step::Pop),
     ];
     proptest::collection::vec(step, 0..400)
+}
+
+/// Site, address, size and whether it is a write, of every range.
+fn ranges_of(events: &[Event]) -> Vec<(SiteId, GuestAddr, u64, bool)> {
+    let range = |event: &Event| match event.body {
+        EventBody::Range { addr, size, rw } => Some((event.site()?, addr, size, rw == Rw::Write)),
+        _ => None,
+    };
+    events.iter().filter_map(range).collect()
 }
 
 proptest! {
@@ -308,6 +352,7 @@ proptest! {
         let mut now = 32_u64;
         let mut frames: Vec<u64> = Vec::new();
         let mut expect = Vec::new();
+        let mut ranges = Vec::new();
         for step in &steps {
             match step {
                 Step::Access { site, addr, pause } => {
@@ -315,11 +360,20 @@ proptest! {
                     stream.access(*site, *addr, pause.map(|_| now));
                     expect.push((EventKind::Access, pause.map(|_| now), Some((*site, *addr)), frames.clone()));
                 }
+                Step::Range { site, addr, size, write, pause } => {
+                    now += pause.unwrap_or(0);
+                    stream.range(*site, *addr, *size, *write, pause.map(|_| now));
+                    ranges.push((SiteId(*site), GuestAddr(*addr), *size, *write));
+                    expect.push((EventKind::Range, pause.map(|_| now), None, frames.clone()));
+                }
                 Step::Wide { kind, pause, words } => {
                     let kind = KINDS[*kind];
                     now += pause;
                     stream.wide(kind, now, 5, *words);
                     let access = (kind == EventKind::Access).then_some((5, words[0]));
+                    if kind == EventKind::Range {
+                        ranges.push((SiteId(5), GuestAddr(words[0]), words[1], false));
+                    }
                     expect.push((kind, Some(now), access, frames.clone()));
                 }
                 // The builder keeps the runtime's slack, not room for any depth.
@@ -358,7 +412,61 @@ proptest! {
             chain.reverse();
             prop_assert_eq!(&chain, frames);
         }
+        prop_assert_eq!(ranges_of(&got), ranges);
     }
+}
+
+#[test]
+fn ranges_of_every_size_are_whole_again() {
+    // Sizes, and how many words the records of an untimed and of a timed one take.
+    let cases = [
+        (0, 2, 2),
+        (1, 1, 2),
+        (4095, 1, 2),
+        (4096, 2, 2),
+        (65535, 2, 2),
+        (65536, 3, 3),
+        (1 << 32 | 8, 3, 3),
+        (u64::MAX, 3, 3),
+    ];
+    let addr = 0x7f12_3456_7890;
+    for (size, untimed, timed) in cases {
+        for write in [false, true] {
+            for (site, untimed) in [(0, untimed), ((1 << 14) - 1, untimed), (1 << 14, untimed.max(2))] {
+                let mut stream = Stream::default();
+                stream.access(1, addr, Some(64));
+                let mut lengths = Vec::new();
+                for time in [None, Some(96)] {
+                    let before = stream.words().len();
+                    stream.range(site, addr, size, write, time);
+                    lengths.push(stream.words().len() - before);
+                }
+                assert_eq!(lengths, [untimed, timed], "{size} at site {site}");
+                let mut file = TraceBuilder::new();
+                file.stream(0, &stream);
+                let process = process(&file);
+                let events: Vec<Event> = process.events().collect();
+                assert_eq!(ranges_of(&events), [(SiteId(site), GuestAddr(addr), size, write); 2]);
+                assert_eq!(process.summary().left_out, Default::default());
+                let access = process.access(&events[1]).map(|access| (access.addr, access.size));
+                assert_eq!(access, Some((addr, size)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repeated_range_has_its_size() {
+    let payload = 7 | pack::PAYLOAD_FLAG;
+    let first = pack::timeless(pack::wide_with(EventKind::Range, 1, 0, payload));
+    let slot = pack::memo_slot(first, object(0x7000, 24)) as u8;
+    let mut stream = Stream::default();
+    stream.range(7, 0x7000, 24, true, Some(32));
+    stream.raw(Small::Repeat { slot, time: pack::time_field(640) as u16, pops: 0 }.pack());
+    let mut file = TraceBuilder::new();
+    file.stream(0, &stream);
+    let events: Vec<Event> = process(&file).events().collect();
+    assert_eq!(ranges_of(&events), [(SiteId(7), GuestAddr(0x7000), 24, true); 2]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) fn page(source: &str) -> Outcome<String> {
         rows.push(vec![
             (kind as u8).to_string(),
             code(kind.name()),
-            kind.words().to_string(),
+            if kind.has_number() { "1 or 2".to_owned() } else { kind.words().to_string() },
             instant(kind).to_owned(),
             if kind.at_site() { "site" } else { "code address" }.to_owned(),
             meaning.clone(),
@@ -28,7 +28,7 @@ pub(super) fn page(source: &str) -> Outcome<String> {
     Ok(format!(
         "{}
 What a trace can hold. `words` is how many words follow the first one of a record; `instant` is where the event is
-recorded relative to what it stands for. Most plain accesses have a shorter form than the `access` record.
+recorded relative to what it stands for. Most accesses have a shorter form than the `access` and `range` records.
 
 {rows}
 ## Instants

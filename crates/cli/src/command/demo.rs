@@ -1,11 +1,16 @@
-//! `selvedge demo`: a small buggy program, built, recorded and shown.
+//! `selvedge demo`: a small buggy program, built, recorded, shown, and made to fail on demand.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selvedge_drive::build::{Driver, Exit};
+use selvedge_drive::controlled::{SurveyOptions, prepare, scratch};
+use selvedge_drive::explore::{ExploreOptions, explore};
+use selvedge_drive::intervene::Interventions;
+use selvedge_drive::minimize::minimize;
 use selvedge_drive::record::{RecordOptions, Step, record};
+use selvedge_drive::replay::{bench, replay};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::{ExitCode, Outcome};
@@ -19,6 +24,9 @@ use crate::messages::Failure;
 const SOURCE: &str = include_str!("../../demo/account.c");
 /// Runs to record: the bug shows itself in most of them.
 const RUNS: u32 = 10;
+
+/// Time for a run.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Builds, records and explains.
 pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
@@ -48,7 +56,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let program = build(&dir)?;
     let store = Store::create(&dir.join("runs")).map_err(|error| Failure::usage(&error))?;
     let guest = Guest { program: program.into_os_string(), args: Vec::new() };
-    let options = RecordOptions { runs: RUNS, timeout: Some(Duration::from_secs(10)), ..RecordOptions::default() };
+    let options = RecordOptions { runs: RUNS, timeout: Some(TIMEOUT), ..RecordOptions::default() };
     let mut shown: Option<(u32, Outcome)> = None;
     let mut each = |step: Step<'_>| {
         if let Step::Ran { record, .. } = step
@@ -82,6 +90,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
             "No access is unlocked, so a race detector is silent; what is missing is that check and withdrawal are one."
         )?;
     }
+    on_demand(&store, &guest, &mut out)?;
     writeln!(out, "\nNext:")?;
     writeln!(
         out,
@@ -90,8 +99,50 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
     writeln!(out, "  selvedge record -n 100 -- ./prog              record a hundred runs")?;
     writeln!(out, "  selvedge runs                                 see which ones failed")?;
     writeln!(out, "  selvedge trace 1 --variable balance           follow one variable through a run")?;
+    writeln!(out, "  selvedge explore -- ./prog                    make it fail, and keep how")?;
     out.flush()?;
     Ok(0)
+}
+
+/// Schedules to try.
+const SCHEDULES: u64 = 200;
+/// Replays of the one that fails.
+const REPLAYS: u32 = 20;
+
+/// Explores the program, makes the failing schedule small, and replays it.
+fn on_demand(store: &Store, guest: &Guest, out: &mut impl Write) -> Result<(), Failure> {
+    let internal = |error: &dyn std::error::Error| Failure::internal(error);
+    let stop = Stop::on_signals();
+    let survey = SurveyOptions { runs: 1, fresh: false, timeout: Some(TIMEOUT) };
+    let prepared = prepare(store, guest, &survey, &stop, &mut |_| {}).map_err(|error| internal(&error))?;
+    let options = ExploreOptions { schedules: SCHEDULES, ..ExploreOptions::default() };
+    let explored = explore(&prepared, &options, &stop, &mut |_| {}).map_err(|error| internal(&error))?;
+    writeln!(
+        out,
+        "\nNow on demand. `selvedge explore -- ./account` runs one thread at a time and chooses which: {} of {} schedules",
+        explored.tally.fail,
+        explored.schedules()
+    )?;
+    let Some(failure) = explored.failures.values().min_by_key(|failure| failure.first) else {
+        return Ok(writeln!(out, "failed; more would find it.")?);
+    };
+    let clip = failure.clip(&prepared, &options);
+    let dir = scratch().map_err(|error| internal(&error))?;
+    let mut bench = bench(&clip, &Interventions::default(), dir.path(), TIMEOUT).map_err(|error| internal(&error))?;
+    let small = minimize(&clip, &mut bench, 1000).map_err(|error| internal(&error))?;
+    let mut same = 0;
+    for _ in 0..REPLAYS {
+        same += u32::from(replay(&small.clip, &mut bench).map_err(|error| internal(&error))?.is_as(&small.clip));
+    }
+    writeln!(out, "fail. The first of them, made small by `selvedge minimize`, is the schedule")?;
+    writeln!(out, "\n    {}\n", small.clip.schedule())?;
+    if small.clip.script.is_empty() {
+        writeln!(out, "which has no switch at all: it fails when each thread simply runs until it waits or sleeps.")?;
+    } else {
+        writeln!(out, "(`1@4-2`: thread 1, about to make its 4th step, hands over to thread 2).")?;
+    }
+    writeln!(out, "Replayed {REPLAYS} times, it fails {same} times.")?;
+    Ok(())
 }
 
 fn build(dir: &Path) -> Result<PathBuf, Failure> {

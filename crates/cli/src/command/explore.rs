@@ -1,78 +1,217 @@
 //! `selvedge explore`.
 
-use selvedge_drive::control::World;
-use selvedge_drive::controlled::{SurveyOptions, prepare};
-use selvedge_drive::explore::{ExploreOptions, Explored, Strategy, default_jobs, explore};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use selvedge_drive::clip::Clip;
+use selvedge_drive::controlled::{Prepared, SurveyOptions, clips_dir, prepare};
+use selvedge_drive::explore::{ExploreOptions, Explored, Failure as Failed, Strategy, explore};
+use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
+use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
+use crate::command::explain;
 use crate::messages::{Failure, end_status, note, status};
 
-/// Runs a program under many schedules.
+/// Runs a program under many schedules; each distinct failure becomes a clip and a finding.
 pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
-    let mut words = args.guest.into_iter();
+    let interventions = args.control.interventions()?;
+    let mut words = args.guest.clone().into_iter();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
     let stop = Stop::on_signals();
     let survey = SurveyOptions { runs: args.survey_runs, fresh: args.resurvey, timeout: Some(args.timeout) };
-    let prepared = prepare(&store, &guest, &survey, &stop, &mut |run| note(&format!("survey run {run}")))
+    let mut surveying = |run| note(&format!("survey run {run} of {}", args.survey_runs));
+    let prepared = prepare(&store, &guest, &survey, &stop, &mut surveying)
         .map_err(|error| Failure::new(error.exit_code(), &error))?;
-    let strategy = match args.strategy.as_str() {
-        "bounded" => Strategy::Bounded(args.preemptions),
-        name => Strategy::Sampled(StrategyKind::from_name(name).unwrap_or(StrategyKind::Random)),
-    };
     let options = ExploreOptions {
-        strategy,
+        strategy: match args.strategy.as_str() {
+            "bounded" => Strategy::Bounded(args.preemptions),
+            name => Strategy::Sampled(StrategyKind::from_name(name).unwrap_or(StrategyKind::Random)),
+        },
         depth: args.depth,
         seed: args.seed,
         schedules: args.schedules,
         budget: args.budget,
         stop_on_first: args.stop_on_first,
-        oracle: args.oracle,
+        oracle: args.oracle.clone(),
         timeout: args.timeout,
         most_steps: args.max_steps,
-        world: World::default(),
-        jobs: args.jobs.unwrap_or_else(default_jobs),
+        world: args.control.world(args.seed),
+        jobs: args.jobs,
+        interventions,
+        check_determinism: args.check_determinism,
     };
-    let mut each = |explored: &Explored| {
-        if explored.schedules() % 50 == 0 {
-            status(&format!(
-                "{} schedules, {} failures, {} distinct, {:.0}/s",
-                explored.schedules(),
-                explored.tally.fail + explored.tally.hang,
-                explored.failures.len(),
-                explored.rate()
-            ));
+    let mut progress = Progress::new();
+    let explored = explore(&prepared, &options, &stop, &mut |explored| progress.show(explored))
+        .map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
+    progress.end();
+    let clips = keep(&store, &prepared, &options, &explored)?;
+    let mut findings = Vec::new();
+    let mut out = anstream::stdout().lock();
+    for (failed, clip, path) in &clips {
+        let small = explain::smaller(clip, BUDGET, args.timeout)?;
+        let (clip, path) = match &small {
+            Some(small) => (&small.clip, explain::smaller_path(path)),
+            None => (clip, path.clone()),
+        };
+        if small.is_some() {
+            clip.save(&path).map_err(|error| Failure::usage(&error))?;
         }
+        let mut lines = vec![format!(
+            "First in schedule {}; {} of {} schedules fail so.",
+            failed.first,
+            failed.count,
+            explored.schedules()
+        )];
+        lines.extend(explain::again(clip, &path));
+        let mut explained = explain::explain(clip, small.as_ref(), &lines, args.timeout)?;
+        explained.finding.clip = Some(path.display().to_string());
+        explained.finding.replay = Some(format!("selvedge replay {}", path.display()));
+        write!(out, "{}", explained.text)?;
+        findings.push(explained.finding);
+    }
+    out.flush()?;
+    for line in summary(&explored, &options) {
+        note(&line);
+    }
+    if let Some(file) = &args.json {
+        write_json(file, &prepared, &explored, findings)?;
+    }
+    Ok(match (explored.failures.is_empty(), stop.is_set()) {
+        (false, _) => ExitCode::Findings.code(),
+        (true, true) => 130,
+        (true, false) => ExitCode::Success.code(),
+    })
+}
+
+/// Runs for making a failure small before it is shown.
+const BUDGET: u32 = 400;
+
+/// Keeps each distinct failure as a clip, in the order in which they were met.
+fn keep<'a>(
+    store: &Store,
+    prepared: &Prepared,
+    options: &ExploreOptions,
+    explored: &'a Explored,
+) -> Result<Vec<(&'a Failed, Clip, PathBuf)>, Failure> {
+    /// Beyond it, more clips tell a user nothing.
+    const MOST: usize = 16;
+    let dir = clips_dir(store).map_err(|error| Failure::usage(&error))?;
+    let name = prepared.program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut failures: Vec<&Failed> = explored.failures.values().collect();
+    failures.sort_by_key(|failure| failure.first);
+    let mut kept = Vec::new();
+    for failed in failures.into_iter().take(MOST) {
+        let clip = failed.clip(prepared, options);
+        let path = dir.join(format!("{name}-{}.clip", explain::short_id(&clip)));
+        clip.save(&path).map_err(|error| Failure::usage(&error))?;
+        kept.push((failed, clip, path));
+    }
+    Ok(kept)
+}
+
+fn write_json(file: &Path, prepared: &Prepared, explored: &Explored, findings: Vec<Finding>) -> Result<(), Failure> {
+    let program = Program {
+        path: prepared.program.path.to_string_lossy().into_owned(),
+        build_id: hex(&prepared.program.build_id),
     };
-    let explored = explore(&prepared.inputs, &prepared.images, &options, prepared.scratch.path(), &stop, &mut each)
-        .map_err(|error| Failure::internal(&error))?;
-    end_status();
-    note(&format!(
-        "{} schedules, {} pass, {} fail, {} hang, {:.0}/s, longest {} steps, complete {}, hidden {}, cut {}, first {:?} {:?}",
+    let report = Report::new(program, explored.tally.into(), findings);
+    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+    std::fs::write(file, text).map_err(|error| Failure::usage(&error))
+}
+
+/// What was done, and what the numbers mean.
+fn summary(explored: &Explored, options: &ExploreOptions) -> Vec<String> {
+    let tally = &explored.tally;
+    let mut lines = vec![format!(
+        "{} schedules in {:.1} s ({:.0}/s): {} pass, {} fail, {} hang; {}",
         explored.schedules(),
-        explored.tally.pass,
-        explored.tally.fail,
-        explored.tally.hang,
+        explored.elapsed.as_secs_f64(),
         explored.rate(),
-        explored.longest,
-        explored.complete,
-        explored.hidden_blocks,
-        explored.cut,
-        explored.first_failure,
-        explored.nondeterministic
-    ));
-    for failure in explored.failures.values() {
-        note(&format!(
-            "first {} count {}: {:?} {} ({} switches)",
-            failure.first,
-            failure.count,
-            failure.signature.harm,
-            failure.signature,
-            failure.script.len()
+        tally.pass,
+        tally.fail,
+        tally.hang,
+        distinct(explored.failures.len())
+    )];
+    match options.strategy {
+        Strategy::Bounded(most) if explored.complete => {
+            let all = if explored.exhaustive { "; there are no others" } else { "" };
+            lines.push(format!("these are all schedules with at most {}{all}", preemptions(most)));
+        }
+        Strategy::Bounded(most) => {
+            lines.push(format!("not all schedules with at most {} were run", preemptions(most)));
+        }
+        Strategy::Sampled(_) => {}
+    }
+    if let Some(why) = &explored.nondeterministic {
+        lines.push(format!("the program does not depend on the schedule alone: {why}"));
+    }
+    if explored.hidden_blocks > 0 {
+        lines.push(format!(
+            "{} times a thread blocked where selvedge does not look; what followed is not exactly repeatable",
+            explored.hidden_blocks
         ));
     }
-    Ok(0)
+    if explored.cut > 0 {
+        lines.push(format!("{} runs had more switches than a clip can list; theirs name the strategy", explored.cut));
+    }
+    if explored.gave_up > 0 {
+        lines.push(format!("in {} runs control was lost; they went on free", explored.gave_up));
+    }
+    lines
+}
+
+fn preemptions(count: u32) -> String {
+    if count == 1 { "1 preemption".to_owned() } else { format!("{count} preemptions") }
+}
+
+fn distinct(count: usize) -> String {
+    match count {
+        0 => "no failures".to_owned(),
+        1 => "1 distinct failure".to_owned(),
+        count => format!("{count} distinct failures"),
+    }
+}
+
+/// The live line: on a terminal several times a second, else now and then.
+struct Progress {
+    terminal: bool,
+    shown: Option<Instant>,
+    lines: u32,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { terminal: std::io::stderr().is_terminal(), shown: None, lines: 0 }
+    }
+
+    fn show(&mut self, explored: &Explored) {
+        // Rarer and rarer where lines stay.
+        let pause =
+            if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5 << self.lines.min(6)) };
+        if self.shown.get_or_insert_with(Instant::now).elapsed() < pause {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let failures = explored.tally.fail + explored.tally.hang;
+        let line = format!(
+            "{} schedules, {failures} failures, {} distinct, {:.0}/s",
+            explored.schedules(),
+            explored.failures.len(),
+            explored.rate()
+        );
+        self.lines += 1;
+        if self.terminal { status(&line) } else { note(&line) }
+    }
+
+    fn end(&self) {
+        if self.terminal && self.lines > 0 {
+            end_status();
+        }
+    }
 }

@@ -3,9 +3,12 @@
 pub(crate) mod build;
 pub(crate) mod cc;
 pub(crate) mod demo;
+pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod index;
+pub(crate) mod minimize;
 pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod runs;
 pub(crate) mod sites;
 pub(crate) mod trace;

@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal as _;
 
+use selvedge_drive::control::{ControlRequest, Log, World};
 use selvedge_drive::record::{Amount, RecordOptions, Step, Then, record};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::{RunRecord, Store};
+use selvedge_sched::{Spec, StrategyKind};
 
 use crate::args::RecordArgs;
 use crate::messages::{Failure, end_status, note, status};
@@ -29,6 +31,8 @@ pub(crate) fn run(args: RecordArgs) -> Result<u8, Failure> {
         then,
         trace_limit: args.trace_limit_mb.saturating_mul(1 << 20),
         memory_limit_mb: args.memory_limit_mb,
+        control: args.controlled.then(|| controlled(args.seed)),
+        interventions: args.interventions.collect()?,
     };
     let terminal = std::io::stderr().is_terminal();
     let single = options.runs == 1;
@@ -49,6 +53,18 @@ pub(crate) fn run(args: RecordArgs) -> Result<u8, Failure> {
         note(&format!("look at it with `selvedge trace {}{place}`", last.id));
     }
     Ok(recorded.exit_code())
+}
+
+/// What a controlled recording asks for.
+fn controlled(seed: u64) -> ControlRequest {
+    ControlRequest {
+        spec: Spec { kind: StrategyKind::Random, seed, ..Spec::default() },
+        script: Vec::new(),
+        log: Log::Switches,
+        most_steps: u64::MAX,
+        until: None,
+        world: World { random: Some(seed), ..World::default() },
+    }
 }
 
 fn say(step: &Step<'_>, single: bool, terminal: bool) {

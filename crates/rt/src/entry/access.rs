@@ -7,7 +7,7 @@ use core::arch::global_asm;
 use selvedge_events::event::EventKind;
 use selvedge_events::for_each_access_hook;
 use selvedge_events::hooks::Rw;
-use selvedge_events::pack::{self, PAYLOAD_FLAG};
+use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
@@ -87,8 +87,10 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         Observe::Nothing => return,
         Observe::Record => {}
     }
-    let flag = if write { PAYLOAD_FLAG } else { 0 };
-    stream::emit_at_site(EventKind::Range, site, flag, [pack::object(addr, 0), size, 0], stream::now());
+    match pack::extent(size, write) {
+        extent if extent != 0 && site < 1 << pack::SHORT_SITE_BITS => stream::short_range(addr, site, extent),
+        _ => stream::wide_range(addr, size, write, site),
+    }
 }
 
 /// A basic block under record.
@@ -126,11 +128,6 @@ extern "C" fn controlled<const WRITE: bool>(addr: u64, site: u32) {
             stream::wide_access(addr, site);
         }
     }
-}
-
-/// A basic block under control: what it calls has no points of its own.
-pub extern "C" fn controlled_block(site: u32) {
-    gate::point(Arrival { object: 0, ..Arrival::access(OpKind::Other, 0, site) });
 }
 
 extern "C" fn controlled_vptr_update(addr: u64, new: u64, site: u32) {

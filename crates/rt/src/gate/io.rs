@@ -14,7 +14,7 @@ use super::{Visit, Woken};
 use crate::sys;
 
 /// How long to wait between two looks while nothing can run.
-pub const IDLE_NS: u64 = 1_000_000;
+pub const IDLE_NS: u64 = 2_000_000;
 
 /// Something was read, written or closed since the last look.
 static CHANGED: AtomicBool = AtomicBool::new(true);

@@ -23,6 +23,7 @@ pub mod io;
 pub mod model;
 pub mod park;
 pub mod server;
+pub mod signal;
 pub mod time;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
@@ -47,6 +48,12 @@ static CHOOSER: AtomicUsize = AtomicUsize::new(0);
 #[inline(always)]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
+}
+
+/// Whether times are numbers of events: in a process that is under control, from before it begins; not in its
+/// children, which run free.
+pub fn counts_events() -> bool {
+    control::is_open() && (is_on() || is_ours())
 }
 
 /// The time of an event under control: one tick each, so that all are in one order.
@@ -341,6 +348,7 @@ impl Visit {
         }
         self.next_point();
         self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
+        crate::stream::catch_up();
     }
 
     fn announce(&self, arrival: &Arrival) {

@@ -15,7 +15,7 @@ use selvedge_events::control::{NOBODY, RunState, SeatState, at, seat};
 use selvedge_sched::Standing;
 
 use super::control::{self, Seat, add64, get64, seats, word32};
-use super::{Locked, UNSEATED, Woken, end_run, handler, io, is_on, lock, next, time};
+use super::{Locked, UNSEATED, Woken, end_run, handler, io, is_on, lock, next, signal, time};
 use crate::sys::{self, Doing};
 use crate::{sink, thread_state};
 
@@ -160,7 +160,10 @@ fn world_may_wake() -> bool {
 /// Nobody can run, and all have tried: time passes, or the world is waited for, or this is the end.
 fn resolve(held: Locked) {
     let found_by = Seat(IDLE_FOR.load(Ordering::Relaxed));
-    let world = seats().any(waits_for_the_world) || UNSEATED.load(Ordering::Relaxed) > 0;
+    // Time is not ours to turn forward while something may come from outside. Signals from other processes are no
+    // reason to wait: nobody knows whether one will ever come.
+    let expected = |seat| waits_for_the_world(seat) && !signal::is_awaited_by(seat);
+    let world = seats().any(expected) || UNSEATED.load(Ordering::Relaxed) > 0;
     // Somebody may have come back while others tried.
     let mut chosen = next(found_by, Standing::Stuck);
     if chosen.is_none() && !world && time::advance() {
@@ -209,7 +212,7 @@ const HASTY_NS: u64 = 1_000_000;
 /// How much that is.
 const MUCH_HIDDEN: u64 = 8;
 /// Looks in a row that find the holder asleep before it counts as blocked.
-const ASLEEP: u32 = 3;
+const ASLEEP: u32 = 5;
 /// Time without a point after which a running holder counts as gone astray.
 const ASTRAY_NS: u64 = 2_000_000_000;
 /// How often that was.

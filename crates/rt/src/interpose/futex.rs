@@ -97,6 +97,7 @@ fn controlled([word, op, value, four, five, six]: [Reg; 6], pc: Reg, go: &dyn Fn
             if op & 0x7f == 4 && unsafe { (word as *const u32).read_volatile() } != six as u32 {
                 return Some(fails(model::errno::EAGAIN));
             }
+            stream::emit(EventKind::FutexWake, pc, [pack::object(word as u64, 0), value as u64, 0]);
             let woken = model::wake_some(word as u64, value as u32 as u64, u32::MAX);
             (woken + model::move_waiters(word as u64, five as u64, four as u32 as u64)) as Reg
         }
@@ -119,9 +120,10 @@ fn futex(args: [Reg; 6], pc: Reg, go: impl Fn() -> Reg) -> Reg {
     match op & 0x7f {
         // WAIT, WAIT_BITSET, LOCK_PI, WAIT_REQUEUE_PI, LOCK_PI2
         0 | 9 | 6 | 11 | 13 => {
-            stream::emit(EventKind::FutexWaitBegin, pc, [object, op as u64, 0]);
+            stream::emit_at_point(EventKind::FutexWaitBegin, pc, [object, op as u64, 0]);
             stream::pend(Slot::syscall as u16, word as u64, pc);
             let result = controlled(args, pc, &go).unwrap_or_else(&go);
+            stream::catch_up();
             stream::unpend();
             let failed = u16::from(result as isize == -1);
             stream::emit(EventKind::FutexWaitEnd, pc, [pack::object(word as u64, failed), 0, 0]);

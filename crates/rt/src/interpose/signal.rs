@@ -5,10 +5,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
+use selvedge_events::interpose::Slot;
 use selvedge_events::pack;
 use selvedge_sched::OpKind;
 
-use super::wrappers;
+use super::{Reg, thread, wrappers};
 use crate::entry::function;
 use crate::gate::Arrival;
 use crate::thread_state::{self, Frame};
@@ -82,7 +83,30 @@ extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
     }
 }
 
+/// Sends a signal. Under control, whoever it wakes is in the gate before the sender goes on: otherwise the moment at
+/// which it gets there would be left to chance.
+fn send(slot: Slot, to: Reg, signal: Reg, value: Reg, pc: Reg) -> Reg {
+    if gate::is_on() {
+        gate::point(Arrival::call(OpKind::Wake, 0, slot as u16, pc));
+    }
+    stream::emit(EventKind::Note, pc, [pack::object(to as u64, slot as u16), 0, 0]);
+    let before = gate::is_on().then(gate::signal::Waiting::now);
+    let result = real::call(slot, to, signal, value, 0, 0);
+    if let Some(before) = before
+        && result as u32 == 0
+    {
+        let thread = matches!(slot, Slot::pthread_kill | Slot::pthread_sigqueue).then(|| thread::index_of(to));
+        let handled = HANDLERS.get(signal).is_some_and(|handler| is_code(handler.load(Ordering::Relaxed)));
+        before.settle(thread, handled);
+    }
+    result
+}
+
 wrappers! {
+    kill(process, signal; pc) => send(SLOT, process, signal, 0, pc);
+    pthread_kill(thread, signal; pc) => send(SLOT, thread, signal, 0, pc);
+    pthread_sigqueue(thread, signal, value; pc) => send(SLOT, thread, signal, value, pc);
+    sigqueue(process, signal, value; pc) => send(SLOT, process, signal, value, pc);
     sigaction(signal, act, old; _pc) => {
         let cell = HANDLERS.get(signal as u32 as usize);
         let before = cell.map_or(0, |cell| cell.load(Ordering::Relaxed));
@@ -115,19 +139,6 @@ wrappers! {
                 // SAFETY: as above.
                 unsafe { (old as *mut usize).write_unaligned(before) };
             }
-        }
-        result
-    };
-    pthread_kill(handle, signal; pc) => {
-        stream::emit(EventKind::Note, pc, [pack::object(handle as u64, SLOT as u16), 0, 0]);
-        if !gate::is_on() {
-            return real::call(SLOT, handle, signal, 0, 0, 0);
-        }
-        gate::point(Arrival::call(OpKind::Wake, handle, SLOT as u16, pc));
-        let target = gate::handler::Target::new(super::thread::index_of(handle));
-        let result = real::call(SLOT, handle, signal, 0, 0, 0);
-        if result as u32 == 0 {
-            target.await_handler(signal as u32 as usize);
         }
         result
     };

@@ -14,9 +14,10 @@ use crate::{real, stream, sys};
 /// Waits; the mutex is released before and held again after. A thread that is cancelled here has no
 /// end event; its clean-up handlers run with the mutex held, as without us.
 fn wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -> Reg {
-    stream::emit(EventKind::WaitBegin, pc, [pack::object(cond as u64, 0), mutex as u64, 0]);
+    stream::emit_at_point(EventKind::WaitBegin, pc, [pack::object(cond as u64, 0), mutex as u64, 0]);
     stream::pend(slot as u16, cond as u64, pc);
     let result = controlled_wait(slot, cond, mutex, c, d, pc).unwrap_or_else(|| real::call(slot, cond, mutex, c, d, 0));
+    stream::catch_up();
     stream::unpend();
     stream::emit(EventKind::WaitEnd, pc, [pack::object(cond as u64, result as u16), mutex as u64, 0]);
     result
@@ -135,7 +136,13 @@ fn controlled_down(slot: Slot, sem: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg>
         Slot::sem_clockwait => clock::deadline(b, c),
         _ => u64::MAX,
     };
-    if !clock::is_valid(if slot == Slot::sem_clockwait { c } else if slot == Slot::sem_timedwait { b } else { 0 }) {
+    if !clock::is_valid(if slot == Slot::sem_clockwait {
+        c
+    } else if slot == Slot::sem_timedwait {
+        b
+    } else {
+        0
+    }) {
         gate::point(arrival);
         return None;
     }
@@ -204,7 +211,7 @@ wrappers! {
     cnd_destroy(cond; pc) => destroy(SLOT, Primitive::Cond, cond, pc);
 
     pthread_barrier_wait(barrier; pc) => {
-        stream::emit(EventKind::BarrierEnter, pc, [pack::object(barrier as u64, 0), 0, 0]);
+        stream::emit_at_point(EventKind::BarrierEnter, pc, [pack::object(barrier as u64, 0), 0, 0]);
         stream::pend(SLOT as u16, barrier as u64, pc);
         // Tells the last one from the others.
         const SERIAL: Reg = -1_i32 as u32 as Reg;
@@ -216,6 +223,7 @@ wrappers! {
             Some(last) => if last { SERIAL } else { 0 },
             None => model::outside(arrival, || real::call(SLOT, barrier, 0, 0, 0, 0)),
         };
+        stream::catch_up();
         stream::unpend();
         stream::emit(EventKind::BarrierLeave, pc, [pack::object(barrier as u64, result as u16), 0, 0]);
         result
