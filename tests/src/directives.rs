@@ -264,7 +264,8 @@ mod tests {
     fn every_directive_is_read() {
         let source = "//@ flags: -lm  -ldl\n//@ flags: -O0\n//@ exit: 17\n//@ needs: jemalloc\n\
                       //@ needs: openmp\n//@ timeout: 40\n//@ env: A=b c=d\n//@ env: EMPTY=\n\
-                      //@ companion: lib_x.c shared\n//@ rust\n//@ deadlock: some\n//@ hidden\n//@ world\n//@ plain: p.c\n// text\n";
+                      //@ companion: lib_x.c shared\n//@ rust\n//@ deadlock: some\n//@ hidden\n//@ world\n\
+                      //@ plain: p.c\n// text\n";
         let expected = Directives {
             flags: vec!["-lm".into(), "-ldl".into(), "-O0".into()],
             ending: Ending::Exit(17),

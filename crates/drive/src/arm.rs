@@ -4,8 +4,7 @@
 //! synchronise; entry and exits of functions that were on the stack of something worth recording, because
 //! calling contexts need them; and whatever did not run. What the survey has not seen it cannot judge: another
 //! order of the threads may take the other branch, or the other inlined copy of the same line. Such sites
-//! cost nothing as long as they do not run. Blocks are not armed, except, under control, those that call code
-//! without instrumentation ([`arm_controlled`]).
+//! cost nothing as long as they do not run. Blocks are not armed.
 //!
 //! Ids are given to plain accesses first, hottest first: the first 16384 ids have a short form in the
 //! trace, which only plain accesses use.
@@ -15,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use selvedge_events::hooks::{AtomicOp, HookClass};
 use selvedge_events::pack::SITE_BITS;
+use selvedge_events::plan::POINT_AFTER;
 use selvedge_events::site_table::Entry;
-use selvedge_image::{Functions, Loaded, Origin, foreign_calls, load_or_build, table_bytes};
+use selvedge_image::{Functions, Loaded, Origin, beside_foreign_code, load_or_build, table_bytes};
 use selvedge_trace::Survey;
 use selvedge_trace::survey::{Seen, SurveyedImage};
 
@@ -33,7 +33,7 @@ pub struct ImageSites {
     pub entries: Vec<Entry>,
     /// For every entry, a number that entry and exits of one function share; `None` where it is unknown.
     pub functions: Vec<Option<u32>>,
-    /// Ordinals of blocks that call code without instrumentation which may synchronise.
+    /// Ordinals of atomic operations beside code without instrumentation which may synchronise.
     pub foreign: BTreeSet<u32>,
     /// Whether the file carries a table that fits.
     pub embedded: bool,
@@ -54,7 +54,7 @@ impl ImageSites {
             build_id: loaded.image.build_id().to_vec(),
             path: loaded.image.path().to_owned(),
             functions: loaded.entries.iter().map(group).collect(),
-            foreign: foreign_calls(&loaded.image, &functions, &loaded.entries),
+            foreign: beside_foreign_code(&loaded.image, &functions, &loaded.entries),
             entries: loaded.entries.clone(),
             embedded: loaded.origin == Origin::Embedded,
         }
@@ -86,23 +86,13 @@ pub struct Armed {
     pub left_out: usize,
 }
 
-/// As [`arm`], for controlled runs: blocks that call code without instrumentation are points too.
+/// As [`arm`], for controlled runs: atomic operations beside code without instrumentation have a point after them too.
 pub fn arm_controlled(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
     let (mut specs, armed) = arm(survey, images);
-    let ids = specs.iter().flat_map(|spec| &spec.sites).map(|(_, id)| *id + 1);
-    let mut next = ids.max().unwrap_or(0);
-    for image in images.iter().filter(|image| !image.foreign.is_empty()) {
-        if specs.iter().all(|spec| spec.build_id != image.build_id) {
-            specs.push(ImageSpec { build_id: image.build_id.clone(), sites: Vec::new(), table: image.table() });
-        }
-        for spec in specs.iter_mut().filter(|spec| spec.build_id == image.build_id) {
-            for ordinal in &image.foreign {
-                if next < 1 << SITE_BITS {
-                    spec.sites.push((*ordinal, next));
-                    next += 1;
-                }
-            }
-            spec.sites.sort_unstable();
+    for spec in &mut specs {
+        let Some(image) = images.iter().find(|image| image.build_id == spec.build_id) else { continue };
+        for (_, id) in spec.sites.iter_mut().filter(|(ordinal, _)| image.foreign.contains(ordinal)) {
+            *id |= POINT_AFTER;
         }
     }
     (specs, armed)

@@ -240,7 +240,7 @@ pub mod seat {
     pub const LOCKS_MOST: usize = 22;
     /// Index of the thread; more threads than seats may follow each other in one.
     pub const THREAD: usize = 504;
-    /// [`TRIES`], [`MORE_LOCKS`], [`CANCEL`]; from bit 16 on, the number of handlers that have begun.
+    /// [`TRIES`], [`MORE_LOCKS`], [`CANCEL`].
     pub const FLAGS: usize = 508;
     /// It waits by trying: whoever thinks that nobody can run has it try once more.
     pub const TRIES: u32 = 1;

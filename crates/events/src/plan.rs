@@ -22,6 +22,10 @@
 use crate::bytes::{array_at, checksum, slice_at, u32_at, u64_at};
 use crate::id::SiteId;
 
+/// In the id of an atomic operation's site: under control, there is a point after it too. What follows is code
+/// without instrumentation.
+pub const POINT_AFTER: u32 = 1 << 31;
+
 /// First bytes.
 pub const MAGIC: [u8; 8] = *b"SLVPLAN1";
 /// Format version.

@@ -1,12 +1,14 @@
-//! Blocks that call code which was linked in without instrumentation and may synchronise: Rust's standard library, a
+//! Sites next to code that was linked in without instrumentation and may synchronise: Rust's standard library, a
 //! static library of somebody else's.
 //!
-//! Such code has no points of its own until it comes to a system call or a function of the C library, and it may have
-//! looked at what it synchronises on before. The hook of the block that calls it is the nearest place at which a
-//! controlled schedule can let others go first.
+//! Such code has no points of its own until it comes to a system call or a function of the C library, and by then it
+//! may have looked at what it synchronises on. Between an atomic operation of the caller and the call, a controlled
+//! schedule must be able to let others go first; so the atomic operations of functions that mention such code get a
+//! point after them, too.
 //!
-//! Cannot see: calls through registers. The hook is at the block's begin: accesses between it and the call stay
-//! together with the call. Panics are not followed: what they lock is nobody's business.
+//! Cannot see: code that is reached through a table of functions. Plain accesses have their hook before them, and so
+//! stay together with a call that follows in the same block. Panics are not followed: what they lock is nobody's
+//! business.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,44 +20,32 @@ use crate::functions::{Function, Functions};
 use crate::image::{Bound, Image};
 use crate::x86::{self, Target};
 
-/// Ordinals of the block sites whose block calls uninstrumented code that may synchronise. `entries` are the image's
-/// sites, by ascending offset.
-pub fn foreign_calls(image: &Image, functions: &Functions, entries: &[Entry]) -> BTreeSet<u32> {
-    let calls = Calls::new(image, functions, entries);
-    let mut out = BTreeSet::new();
-    if calls.waits.is_empty() {
-        return out;
-    }
-    let is_block = |entry: &Entry| entry.hook.get().is_some_and(|hook| hook.class == HookClass::Block);
-    for function in functions.all().iter().filter(|function| calls.instrumented.contains(&function.group)) {
-        let first = entries.partition_point(|entry| u64::from(entry.offset) < function.start);
-        let last = entries.partition_point(|entry| u64::from(entry.offset) < function.end);
-        let own = (0_u32..).skip(first).zip(entries.get(first..last).unwrap_or(&[]));
-        let blocks: BTreeMap<u64, u32> = own
-            .filter(|(_, entry)| is_block(entry))
-            .map(|(ordinal, entry)| (u64::from(entry.offset), ordinal))
-            .collect();
-        if blocks.is_empty() {
-            continue;
-        }
-        calls.each(function, |at, callee| {
-            if matches!(callee, Callee::Own(group) if calls.waits.contains(&group)) {
-                out.extend(blocks.range(..at).next_back().map(|(_, ordinal)| *ordinal));
+/// Ordinals of the atomic operations in functions that mention uninstrumented code which may synchronise. `entries`
+/// are the image's sites, by ascending offset.
+pub fn beside_foreign_code(image: &Image, functions: &Functions, entries: &[Entry]) -> BTreeSet<u32> {
+    let code = Code::new(image, functions, entries);
+    let mut near = BTreeSet::new();
+    for function in functions.all().iter().filter(|function| code.instrumented.contains(&function.group)) {
+        code.each(function, |callee| {
+            if matches!(callee, Callee::Own(group) if code.waits.contains(&group)) {
+                near.insert(function.group);
             }
         });
     }
-    out
+    let is_atomic = |entry: &Entry| entry.hook.get().is_some_and(|hook| matches!(hook.class, HookClass::Atomic { .. }));
+    let is_near = |entry: &Entry| code.group(entry).is_some_and(|group| near.contains(&group));
+    (0_u32..).zip(entries).filter(|(_, entry)| is_atomic(entry) && is_near(entry)).map(|(at, _)| at).collect()
 }
 
-/// Where a call leads.
+/// What a function mentions.
 enum Callee {
-    /// To a function of the image, by its group.
+    /// A function of the image, by its group.
     Own(u32),
-    /// To one that synchronises.
+    /// One that synchronises.
     Synchronises,
 }
 
-struct Calls<'a> {
+struct Code<'a> {
     image: &'a Image,
     functions: &'a Functions,
     slots: BTreeMap<u64, &'a Bound>,
@@ -67,57 +57,59 @@ struct Calls<'a> {
     waits: BTreeSet<u32>,
 }
 
-impl<'a> Calls<'a> {
-    fn new(image: &'a Image, functions: &'a Functions, entries: &[Entry]) -> Calls<'a> {
-        let group = |entry: &Entry| functions.at(u64::from(entry.offset)).map(|function| function.group);
-        let mut calls = Calls {
+impl<'a> Code<'a> {
+    fn new(image: &'a Image, functions: &'a Functions, entries: &[Entry]) -> Code<'a> {
+        let mut code = Code {
             image,
             functions,
             slots: image.slots().iter().map(|(slot, bound)| (*slot, bound)).collect(),
             stubs: image.stubs().iter().copied().collect(),
             synchronising: INTERPOSED.iter().filter(|row| synchronises(row.family)).map(|row| row.name).collect(),
-            instrumented: entries.iter().filter_map(group).collect(),
+            instrumented: BTreeSet::new(),
             waits: BTreeSet::new(),
         };
+        code.instrumented = entries.iter().filter_map(|entry| code.group(entry)).collect();
         // Callers by callee, among what is not instrumented.
         let mut callers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut reached = Vec::new();
         for function in functions.all() {
-            if function.runtime || calls.instrumented.contains(&function.group) || is_panic(function) {
+            if function.runtime || code.instrumented.contains(&function.group) || is_panic(function) {
                 continue;
             }
-            calls.each(function, |_, callee| match callee {
+            code.each(function, |callee| match callee {
                 Callee::Own(callee) => callers.entry(callee).or_default().push(function.group),
                 Callee::Synchronises => reached.push(function.group),
             });
         }
         while let Some(group) = reached.pop() {
-            if calls.waits.insert(group) {
+            if code.waits.insert(group) {
                 reached.extend(callers.get(&group).into_iter().flatten());
             }
         }
-        calls
+        code
     }
 
-    /// Calls `found` with every call of a function that leads somewhere known.
-    fn each(&self, function: &Function, mut found: impl FnMut(u64, Callee)) {
+    fn group(&self, entry: &Entry) -> Option<u32> {
+        self.functions.at(u64::from(entry.offset)).map(|function| function.group)
+    }
+
+    /// Calls `found` with every other function that a function calls, or loads the address of.
+    fn each(&self, function: &Function, mut found: impl FnMut(Callee)) {
         let len = usize::try_from(function.end - function.start).unwrap_or(0);
         let Some(code) = self.image.loaded_bytes(function.start, len) else { return };
-        let base = self.image.base();
-        x86::branches(code, function.start + base, |branch| {
-            let callee = match branch.target {
-                Target::Direct(vaddr) => match self.stubs.get(&vaddr) {
-                    Some(slot) => self.behind(*slot),
-                    None => self.at(vaddr),
-                },
+        let vaddr = function.start + self.image.base();
+        let mut tell = |callee: Option<Callee>| match callee {
+            Some(Callee::Own(group)) if group == function.group => {}
+            Some(callee) => found(callee),
+            None => {}
+        };
+        x86::branches(code, vaddr, |branch| {
+            tell(match branch.target {
+                Target::Direct(to) => self.at(to),
                 Target::Slot(slot) => self.behind(slot),
-            };
-            match callee {
-                Some(Callee::Own(group)) if group == function.group => {}
-                Some(callee) => found(branch.at - base, callee),
-                None => {}
-            }
+            });
         });
+        x86::references(code, vaddr, |_, address| tell(self.behind(address).or_else(|| self.at(address))));
     }
 
     fn behind(&self, slot: u64) -> Option<Callee> {
@@ -128,8 +120,13 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// The function that begins at an address, or whose stub is there.
     fn at(&self, vaddr: u64) -> Option<Callee> {
-        let function = self.functions.at(vaddr.checked_sub(self.image.base())?)?;
+        if let Some(slot) = self.stubs.get(&vaddr) {
+            return self.behind(*slot);
+        }
+        let offset = vaddr.checked_sub(self.image.base())?;
+        let function = self.functions.at(offset).filter(|function| function.start == offset)?;
         if !function.runtime {
             return Some(Callee::Own(function.group));
         }

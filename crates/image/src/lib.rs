@@ -1,6 +1,6 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
 //! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
-//! address is called ([`variables`]), where its functions lie ([`functions`]) and which of its blocks call code without
+//! address is called ([`variables`]), where its functions lie ([`functions`]) and what stands beside code without
 //! instrumentation ([`foreign`]).
 //!
 //! Every public offset counts from the image's load base (the lowest `PT_LOAD` address), as the
@@ -28,7 +28,7 @@ pub mod variables;
 mod x86;
 
 pub use embed::{EmbedError, embed, read_table};
-pub use foreign::foreign_calls;
+pub use foreign::beside_foreign_code;
 pub use functions::{Function, FunctionGroup, Functions, Part};
 pub use image::{Image, ImageProblem, OpenImageError};
 pub use index::{IndexError, IndexSummary, Loaded, Origin, index, load_or_build};

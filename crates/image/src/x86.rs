@@ -1,7 +1,7 @@
 //! x86-64 machine code: which branches a stretch of code holds, and where linkage stubs lead.
 //!
-//! The only file that knows an instruction set. A second architecture needs the same three
-//! functions: [`stubs`], [`may_branch`] and [`branches`].
+//! The only file that knows an instruction set. A second architecture needs the same four
+//! functions: [`stubs`], [`may_branch`], [`branches`] and [`references`].
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use selvedge_events::bytes::u32_at;
@@ -108,6 +108,25 @@ pub(crate) fn branches(code: &[u8], vaddr: u64, mut found: impl FnMut(Branch)) -
     invalid
 }
 
+/// Decodes `code` and calls `found` with every instruction that names an address relative to itself without
+/// branching there: it reads or writes what lies there, or takes the address.
+pub(crate) fn references(code: &[u8], vaddr: u64, mut found: impl FnMut(u64, u64)) {
+    let mut decoder = Decoder::with_ip(64, code, vaddr, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        let at = decoder.position();
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            if decoder.set_position(at + 1).is_err() {
+                break;
+            }
+            decoder.set_ip(vaddr.wrapping_add(at as u64 + 1));
+        } else if instruction.flow_control() == FlowControl::Next && instruction.is_ip_rel_memory_operand() {
+            found(instruction.ip(), instruction.ip_rel_memory_address());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +164,19 @@ mod tests {
                 assert_eq!(found, [(0x1000, form, target)], "{code:x?}");
             }
         }
+    }
+
+    #[test]
+    fn addresses_are_named_by_loads_and_leas_alone() {
+        let code = [
+            0x48, 0x8b, 0x1d, 0, 1, 0, 0, // mov rbx, [rip + 0x100]
+            0x48, 0x8d, 0x3d, 0, 2, 0, 0, // lea rdi, [rip + 0x200]
+            0xff, 0x15, 0, 3, 0, 0, // call [rip + 0x300]
+            0x06, 0xc3, // no instruction; ret
+        ];
+        let mut out = Vec::new();
+        references(&code, 0x1000, |at, address| out.push((at, address)));
+        assert_eq!(out, [(0x1000, 0x1107), (0x1007, 0x120e)]);
     }
 
     #[test]

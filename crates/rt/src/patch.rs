@@ -10,14 +10,14 @@ use selvedge_events::HOOKS;
 use selvedge_events::bytes::{slice_at, u16_at, u32_at, u64_at};
 use selvedge_events::counters::Counter;
 use selvedge_events::hooks::{Hook, HookClass};
-use selvedge_events::plan::Plan;
+use selvedge_events::plan::{POINT_AFTER, Plan};
 use selvedge_events::site_table::{Entry, Form, SECTION, Table};
 use selvedge_events::trace_file::{CHUNK_HEADER, ChunkKind};
 
-use crate::entry;
 use crate::modules::{Module, Probe};
 use crate::sink;
 use crate::sys::{self, flags};
+use crate::{entry, gate};
 
 /// Bytes of a thunk.
 const THUNK: usize = 16;
@@ -150,13 +150,17 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         let Some(hook) = site.hook.get() else {
             continue;
         };
-        let id = if arm_all { Some(first_id + ordinal) } else { listed_id.map(|(_, id)| id.0) };
+        let listed_id = listed_id.map(|(_, id)| id.0);
+        let id = if arm_all { Some(first_id + ordinal) } else { listed_id.map(|id| id & !POINT_AFTER) };
+        // Only atomic operations are performed by their hook, which can come to the gate again.
+        let again = gate::control::is_open() && matches!(hook.class, HookClass::Atomic { .. });
+        let mark = listed_id.filter(|_| again && !arm_all).unwrap_or(0) & POINT_AFTER;
         if !code.matches(module, &site) {
             refused += 1;
             continue;
         }
         let target = id.and_then(|id| Some((id, entry::target(hook, site.hook, id)?)));
-        let thunk = target.and_then(|(id, target)| area.as_mut()?.thunk(hook, id, target));
+        let thunk = target.and_then(|(id, target)| area.as_mut()?.thunk(hook, id | mark, target));
         let at = module.base + u64::from(site.offset);
         if thunk.is_some() || hook.disarmed.is_some() {
             probe.get_or_insert(Probe { at, original: u64_at(&site.code, 0).unwrap_or(0) & 0xff_ffff_ffff });
@@ -464,7 +468,7 @@ fn announce(
             }
         };
         match listed {
-            Some(listed) if !all => listed.take(count).for_each(|(ordinal, id)| put(ordinal, id.0)),
+            Some(listed) if !all => listed.take(count).for_each(|(ordinal, id)| put(ordinal, id.0 & !POINT_AFTER)),
             _ => (0..count as u32).for_each(|ordinal| put(ordinal, first_id + ordinal)),
         }
     });

@@ -47,7 +47,7 @@ impl Spin {
                 core::hint::spin_loop();
             }
             if !crate::sink::is_sealed() {
-                crate::sys::pause_briefly();
+                crate::sys::nap(100_000);
             }
         }
         None

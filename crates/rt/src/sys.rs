@@ -303,20 +303,6 @@ fn open_task(tid: u32, file: &[u8]) -> Result<i32, Errno> {
     open(path.get(..len).unwrap_or(b"\0"), flags::O_RDONLY | flags::O_CLOEXEC, 0)
 }
 
-/// Whether a thread of this process blocks a signal.
-pub fn is_blocked(tid: u32, signal: usize) -> bool {
-    let Ok(fd) = open_task(tid, b"/status\0") else { return true };
-    let mut status = [0_u8; 4096];
-    let read = pread(fd, &mut status, 0).unwrap_or(0);
-    close(fd);
-    let key = b"SigBlk:\t";
-    let status = status.get(..read).unwrap_or(&[]);
-    let Some(at) = status.windows(key.len()).position(|window| window == key) else { return false };
-    let digits = status.get(at + key.len()..at + key.len() + 16).unwrap_or(&[]);
-    let mask = digits.iter().fold(0_u64, |sum, digit| sum << 4 | u64::from((*digit as char).to_digit(16).unwrap_or(0)));
-    mask >> signal.wrapping_sub(1) & 1 != 0
-}
-
 /// What a thread of this process does.
 pub fn doing(tid: u32) -> Doing {
     const ENOENT: Errno = Errno(2);
@@ -332,12 +318,6 @@ pub fn doing(tid: u32) -> Doing {
     let stat = stat.get(..read).unwrap_or(&[]);
     let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
     if matches!(state, Some(b'S' | b'D')) { Doing::Sleeps } else { Doing::Runs }
-}
-
-/// Lets a hundred microseconds pass.
-pub fn pause_briefly() {
-    let word = 0_u32;
-    futex_wait(&raw const word as usize, 0, Some(100_000));
 }
 
 /// Whether a descriptor is not to block; one that is none is not.

@@ -130,11 +130,6 @@ extern "C" fn controlled<const WRITE: bool>(addr: u64, site: u32) {
     }
 }
 
-/// A basic block under control: what it calls has no points of its own.
-pub extern "C" fn controlled_block(site: u32) {
-    gate::point(Arrival { object: 0, ..Arrival::access(OpKind::Other, 0, site) });
-}
-
 extern "C" fn controlled_vptr_update(addr: u64, new: u64, site: u32) {
     if !unchanged(addr, new) {
         controlled::<true>(addr, site);

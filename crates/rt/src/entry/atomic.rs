@@ -13,7 +13,7 @@ use selvedge_events::event::{EventKind, Order};
 use selvedge_events::for_each_atomic_width;
 use selvedge_events::hooks::{HookClass, HookIx};
 use selvedge_events::pack::{self, PAYLOAD_FLAG};
-use selvedge_events::plan::Observe;
+use selvedge_events::plan::{Observe, POINT_AFTER};
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
@@ -28,13 +28,22 @@ fn load_order(order: u32) -> Ordering {
 #[inline(always)]
 fn before(kind: OpKind, addr: u64, site: u32) -> u64 {
     if gate::is_on() {
-        gate::point(Arrival::access(kind, addr, site));
+        gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
     }
     stream::now()
 }
 
+/// After it: others may go now, where what follows has no points of its own.
+#[inline(always)]
+fn after(site: u32) {
+    if site & POINT_AFTER != 0 && gate::is_on() {
+        gate::point(Arrival { object: 0, ..Arrival::access(OpKind::Other, 0, site & !POINT_AFTER) });
+    }
+}
+
 /// Notes an atomic operation; `tsc` was read before it.
 fn note(addr: u64, size: u64, orders: u16, write: bool, failed: bool, site: u32, tsc: u64) {
+    let site = site & !POINT_AFTER;
     if sink::observe() == Observe::Survey {
         shadow::access(addr, size, write, site);
         return shadow::seen_atomic(site);
@@ -75,6 +84,7 @@ macro_rules! width {
                 let tsc = before(OpKind::Read, addr, site);
                 let value = load(addr, order);
                 note(addr, SIZE, orders(order, 0), false, false, site, tsc);
+                after(site);
                 value
             }
 
@@ -92,6 +102,7 @@ macro_rules! width {
                 // Noted before it is visible, so that whoever reads the value has a later event.
                 note(addr, SIZE, orders(order, 0), true, false, site, before(OpKind::Write, addr, site));
                 store(addr, value, order);
+                after(site);
             }
 
             width!(@rmw $bits $int exchange exchange_seen "_exchange" |cell, value| cell.swap(value, Ordering::SeqCst));
@@ -139,6 +150,7 @@ macro_rules! width {
                 let tsc = before(OpKind::Update, addr, site);
                 let done = cas(addr, expected, new);
                 note(addr, SIZE, orders(ok, fail), done, !done, site, tsc);
+                after(site);
                 i32::from(done)
             }
 
@@ -147,6 +159,7 @@ macro_rules! width {
                 let tsc = before(OpKind::Update, addr, site);
                 let old = cas_val(addr, expected, new, ok, fail);
                 note(addr, SIZE, orders(ok, fail), old == expected, old != expected, site, tsc);
+                after(site);
                 old
             }
 
@@ -172,6 +185,7 @@ macro_rules! width {
             let tsc = before(OpKind::Update, addr, site);
             let old = $name(addr, value, order);
             note(addr, SIZE, orders(order, 0), true, false, site, tsc);
+            after(site);
             old
         }
     };
@@ -389,6 +403,7 @@ pub extern "C" fn __tsan_atomic_thread_fence(order: u32) {
 pub extern "C" fn __tsan_atomic_signal_fence(_: u32) {}
 
 extern "C" fn fence_seen(order: u32, site: u32) {
+    let site = site & !POINT_AFTER;
     if gate::is_on() {
         gate::point(Arrival { object: 0, ..Arrival::access(OpKind::Fence, 0, site) });
     }

@@ -45,7 +45,6 @@ fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
 fn controlled_target(hook: &Hook, index: HookIx) -> Option<usize> {
     match hook.class {
         HookClass::Access { rw, .. } => Some(access::controlled_target(rw, hook.args)),
-        HookClass::Block => Some(access::controlled_block as *const () as usize),
         _ => record_target(hook, index, 0),
     }
 }

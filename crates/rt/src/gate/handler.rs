@@ -108,39 +108,6 @@ pub fn settle(state: &mut ThreadState) {
     }
 }
 
-/// A thread that is about to be sent a signal.
-#[derive(Debug)]
-pub struct Target(Option<(Seat, u32)>);
-
-/// In the flags of a seat, above them: how many handlers have begun.
-const COUNT: u32 = 1 << 16;
-/// Looks after which a thread is asked whether it blocks the signal, and the last one.
-const UNSURE: u32 = 200;
-const LOOKS: u32 = 20_000;
-
-impl Target {
-    /// The thread with this index.
-    pub fn new(thread: u32) -> Target {
-        let seat = super::seat_of(thread).filter(|seat| get32(at::RUNNING) != seat.0);
-        Target(seat.map(|seat| (seat, seat.get(seat::FLAGS) / COUNT)))
-    }
-
-    /// Waits until its handler has queued up, so that it does so at the same step every time. One that blocks the
-    /// signal does not; then this is a short wait for nothing.
-    pub fn await_handler(self, signal: usize) {
-        let Some((seat, before)) = self.0.filter(|_| is_handled(signal)) else { return };
-        for look in 0..LOOKS {
-            // A thread that has not begun takes the signal as it does.
-            let waits = matches!(seat.state(), SeatState::Ready | SeatState::Blocked | SeatState::Io);
-            let begun = seat.kind() == OpKind::Start || seat.get(seat::FLAGS) / COUNT != before;
-            if !waits || begun || look == UNSURE && sys::is_blocked(seat.get(seat::TID), signal) {
-                return;
-            }
-            sys::sched_yield();
-        }
-    }
-}
-
 /// What a seat says about its thread, kept while a handler runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
@@ -174,7 +141,7 @@ pub fn begins() -> Option<Before> {
         longs: LONGS.map(|at| seat.get64(at)),
     };
     seat.set_state(SeatState::Ready);
-    seat.set(seat::FLAGS, (seat.get(seat::FLAGS) & !seat::TRIES).wrapping_add(COUNT));
+    seat.set(seat::FLAGS, seat.get(seat::FLAGS) & !seat::TRIES);
     seat.set(seat::KIND, OpKind::Other as u32);
     seat.set(seat::SITE, seat::NO_SITE);
     if !had_baton && get32(at::RUNNING) == NOBODY {
@@ -195,11 +162,9 @@ pub fn ends(before: Before, signal: usize) {
     state.in_gate = before.in_gate;
     (state.handlers, state.handler_sp) = (before.handlers, before.handler_sp);
     let Some(held) = lock() else { return };
-    let begun = seat.get(seat::FLAGS) / COUNT;
     for (at, value) in WORDS.into_iter().zip(before.words) {
         seat.set(at, value);
     }
-    seat.set(seat::FLAGS, (before.words[WORDS.len() - 1] % COUNT) | (begun * COUNT));
     for (at, value) in LONGS.into_iter().zip(before.longs) {
         seat.set64(at, value);
     }

@@ -1,9 +1,10 @@
 //! Signals that threads send each other: the sender waits until whoever wakes has come to the gate.
 
-use selvedge_events::control::{SEATS, SeatState, seat};
+use selvedge_events::control::{SeatState, at, seat};
 use selvedge_events::interpose::{Family, INTERPOSED};
+use selvedge_sched::OpKind;
 
-use super::control::{Seat, seats};
+use super::control::{Seat, get32, seats};
 use crate::sys;
 
 /// How long to wait for somebody who waits for signals: the one that was sent wakes it, unless it is not for it.
@@ -32,12 +33,17 @@ impl Waiting {
     }
 
     /// Waits until somebody has come: the thread that the signal was for, or else one of those that wait for signals.
-    pub fn settle(&self, thread: Option<u32>) {
-        let target = thread.filter(|thread| (*thread as usize) < SEATS).map(Seat);
+    /// `handled`: the signal has a handler, for which a parked thread gets up.
+    pub fn settle(&self, thread: Option<u32>, handled: bool) {
+        let target = thread.and_then(super::seat_of);
         let before = target.map(|seat| (seat.state(), seat.kind()));
         let moves = match before {
             Some((SeatState::Outside, _)) => true,
-            Some(_) => false,
+            // It takes the signal as it begins.
+            Some((_, OpKind::Start)) => false,
+            // The sender itself has taken it by now.
+            Some(_) if target.is_some_and(|seat| get32(at::RUNNING) == seat.0) => false,
+            Some(_) => handled,
             None => self.outside.iter().any(|outside| *outside),
         };
         if !moves {

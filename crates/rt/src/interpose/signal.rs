@@ -90,20 +90,14 @@ fn send(slot: Slot, to: Reg, signal: Reg, value: Reg, pc: Reg) -> Reg {
         gate::point(Arrival::call(OpKind::Wake, 0, slot as u16, pc));
     }
     stream::emit(EventKind::Note, pc, [pack::object(to as u64, slot as u16), 0, 0]);
-    if !gate::is_on() {
-        return real::call(slot, to, signal, value, 0, 0);
-    }
-    let thread = matches!(slot, Slot::pthread_kill | Slot::pthread_sigqueue).then(|| thread::index_of(to));
-    let target = thread.map(gate::handler::Target::new);
-    let waiting = gate::signal::Waiting::now();
+    let before = gate::is_on().then(gate::signal::Waiting::now);
     let result = real::call(slot, to, signal, value, 0, 0);
-    if result as u32 == 0 {
-        match target {
-            Some(target) if gate::handler::is_handled(signal as u32 as usize) => {
-                target.await_handler(signal as u32 as usize);
-            }
-            _ => waiting.settle(thread),
-        }
+    if let Some(before) = before
+        && result as u32 == 0
+    {
+        let thread = matches!(slot, Slot::pthread_kill | Slot::pthread_sigqueue).then(|| thread::index_of(to));
+        let handled = HANDLERS.get(signal).is_some_and(|handler| is_code(handler.load(Ordering::Relaxed)));
+        before.settle(thread, handled);
     }
     result
 }

@@ -318,17 +318,17 @@ wrappers! {
     };
 }
 
+/// The thread that a handle names; `u32::MAX` where it is not one that we saw made.
+pub fn index_of(handle: Reg) -> u32 {
+    recall(handle as u64, false)
+}
+
 /// A thread was asked to end.
 pub fn cancelled(handle: Reg) {
     let index = recall(handle as u64, false);
     if index != u32::MAX {
         model::cancel(index);
     }
-}
-
-/// The index of a thread with this handle; `u32::MAX` where it is not known.
-pub fn index_of(handle: Reg) -> u32 {
-    recall(handle as u64, false)
 }
 
 /// In a forked child.
