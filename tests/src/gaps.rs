@@ -76,7 +76,8 @@ fn parse_row(row: &str) -> Result<Gap, &'static str> {
     else {
         return Err("a row has three columns: program, mode, reason");
     };
-    if Mode::from_name(mode.strip_prefix("clang-").unwrap_or(mode)).is_none() {
+    // Under control there is no other way to run than the test's own.
+    if mode != "controlled" && Mode::from_name(mode.strip_prefix("clang-").unwrap_or(mode)).is_none() {
         return Err("unknown mode");
     }
     if reason.is_empty() {
