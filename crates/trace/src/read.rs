@@ -104,6 +104,9 @@ pub struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Piece {
     pub(crate) seq: u32,
+    /// The file ends inside it: a process that ends stops its threads in the middle of a write. What was to be copied
+    /// is still in the slot, which sorts before.
+    cut: bool,
     /// Log chunks sort before the slot that they are a copy of.
     live: bool,
     pub(crate) offset: u64,
@@ -313,12 +316,13 @@ impl TraceFile {
             return 0;
         }
         let there = self.len() - offset;
-        if claimed > there {
+        let cut = claimed > there;
+        if cut && kind != ChunkKind::Log {
             self.damage(self.len(), "the file ends inside a chunk");
         }
         let len = claimed.min(there);
         match kind {
-            ChunkKind::Log => self.take_log(offset, head, len, false),
+            ChunkKind::Log => self.take_log(offset, head, len, cut, false),
             ChunkKind::Live => self.take_live(offset, head, len),
             ChunkKind::Survey => self.surveys.push((offset, len)),
             ChunkKind::Sites => self.take_sites(offset, len),
@@ -341,14 +345,14 @@ impl TraceFile {
             let head = self.source.read(offset + begin, layout::CHUNK_HEADER as u64);
             if u32_at(&head, 0) == Some(layout::CHUNK_MAGIC) {
                 let room = (len - begin).min(layout::SLOT as u64);
-                self.take_log(offset + begin, &head, room, true);
+                self.take_log(offset + begin, &head, room, false, true);
             } else if head.iter().any(|byte| *byte != 0) {
                 self.damage(offset + begin, "neither a slot nor a hole");
             }
         }
     }
 
-    fn take_log(&mut self, offset: u64, head: &[u8], len: u64, live: bool) {
+    fn take_log(&mut self, offset: u64, head: &[u8], len: u64, cut: bool, live: bool) {
         let field = |at| u32_at(head, at).unwrap_or(0);
         let thread = field(at::CHUNK_OWNER);
         if thread == layout::NO_THREAD {
@@ -357,7 +361,7 @@ impl TraceFile {
         let thread = ThreadIx(thread);
         let word = |at| u64_at(head, at).unwrap_or(0);
         let len = u32::try_from(len).unwrap_or(0);
-        let piece = Piece { seq: field(at::CHUNK_SEQ), live, offset, len, lost: word(at::LOST) };
+        let piece = Piece { seq: field(at::CHUNK_SEQ), cut, live, offset, len, lost: word(at::LOST) };
         self.threads.entry(thread).or_default().push(piece);
         if let (true, Some(slot)) = (live, field(at::PENDING_SLOT).checked_sub(1)) {
             let (object, pc) = (word(at::PENDING_OBJECT), word(at::PENDING_PC));
@@ -413,9 +417,11 @@ impl TraceFile {
     /// Puts every thread's chunks in order, each once, and notes which are missing.
     fn settle(&mut self) {
         let mut missing = Vec::new();
+        let mut cut = false;
         for pieces in self.threads.values_mut() {
             pieces.sort_unstable();
             pieces.dedup_by_key(|piece| piece.seq);
+            cut |= pieces.iter().any(|piece| piece.cut);
             for pair in pieces.windows(2) {
                 if let [before, after] = pair
                     && before.seq.checked_add(1) != Some(after.seq)
@@ -423,6 +429,9 @@ impl TraceFile {
                     missing.push(after.offset);
                 }
             }
+        }
+        if cut {
+            self.damage(self.len(), "the file ends inside a chunk");
         }
         for offset in missing {
             self.damage(offset, "chunks of this thread are missing before this one");

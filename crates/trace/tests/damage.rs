@@ -155,3 +155,23 @@ proptest! {
         let _ = exhaust(bytes);
     }
 }
+
+#[test]
+fn a_copy_that_was_cut_off_is_read_from_its_slot() {
+    // The process ended while a thread copied its slot out: the slot has everything, the copy half.
+    let mut stream = Stream::new(2000);
+    for step in 0..1500_u64 {
+        stream.access(1, 0x7fff_0000_0000 + step * 8, Some(step * 40));
+    }
+    let mut file = TraceBuilder::new();
+    file.live(&[(1, 0, stream.words(), None)]);
+    let whole = exhaust(file.finish()).expect("readable");
+    file.log(1, 0, stream.words());
+    let mut bytes = file.finish();
+    let cut = bytes.len() - 4096;
+    bytes.truncate(cut);
+    let trace = TraceFile::from_bytes(bytes.clone()).expect("readable");
+    assert!(!trace.damages().iter().any(|damage| damage.what.contains("inside a chunk")), "{:?}", trace.damages());
+    assert_eq!(exhaust(bytes).expect("readable"), whole);
+    assert!(whole >= 1500);
+}
