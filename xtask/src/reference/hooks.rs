@@ -143,7 +143,6 @@ enum Armed {
     NotASite,
     Never,
     Always,
-    WhereItRan,
     WhereShared,
     WhereOnStack,
 }
@@ -154,9 +153,8 @@ impl Armed {
             Armed::NotASite => "-",
             Armed::Never => "no",
             Armed::Always => "always",
-            Armed::WhereItRan => "where it ran",
-            Armed::WhereShared => "where it touched shared memory",
-            Armed::WhereOnStack => "where it was on the stack of what is recorded",
+            Armed::WhereShared => "where it touched shared memory, or did not run",
+            Armed::WhereOnStack => "where it was on the stack of what is recorded, or did not run",
         }
     }
 }
@@ -166,8 +164,7 @@ fn record(hook: &Hook) -> Armed {
         HookClass::Access { .. } | HookClass::Range { .. } | HookClass::Copy | HookClass::Libc => Armed::WhereShared,
         // It orders nothing between threads: the runtime has no entry for it.
         HookClass::Atomic { op: AtomicOp::SignalFence, .. } => Armed::Never,
-        HookClass::Atomic { op: AtomicOp::ThreadFence, .. } => Armed::Always,
-        HookClass::Atomic { .. } => Armed::WhereItRan,
+        HookClass::Atomic { .. } => Armed::Always,
         HookClass::Function { .. } => Armed::WhereOnStack,
         HookClass::Block => Armed::Never,
         HookClass::Init | HookClass::Fiber | HookClass::Annotation => Armed::NotASite,
@@ -205,10 +202,9 @@ mod tests {
         };
         let seen = [None, Some((false, false)), Some((true, false)), Some((false, true))];
         match seen.map(with) {
-            [true, ..] => Armed::Always,
-            [_, true, ..] => Armed::WhereItRan,
-            [_, _, true, false] => Armed::WhereShared,
-            [_, _, false, true] => Armed::WhereOnStack,
+            [true, true, ..] => Armed::Always,
+            [true, _, true, false] => Armed::WhereShared,
+            [true, _, false, true] => Armed::WhereOnStack,
             _ => Armed::Never,
         }
     }
