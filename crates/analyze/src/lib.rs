@@ -1,0 +1,13 @@
+//! Learning from runs: pure functions over what was recorded. No input or output, no clocks, no chance of its own.
+//!
+//! A [`History`] is a trace in the form that analyses read: twelve bytes an event, dense numbers instead of addresses.
+//! Each analysis is a module; what they have in common is [`prediction`]: something that did not happen, the
+//! order of events that would show it, and what proves that order possible.
+
+#![forbid(unsafe_code)]
+
+pub mod history;
+pub mod prediction;
+
+pub use history::{Event, EventNo, History, Op};
+pub use prediction::{Goal, Prediction, Proof, Relation};
