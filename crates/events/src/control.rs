@@ -27,7 +27,7 @@
 /// First bytes.
 pub const MAGIC: [u8; 8] = *b"SLVCTRL1";
 /// Format version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header, and offset of the seats.
 pub const HEADER: usize = 4096;
 /// Bytes of a seat.
@@ -237,7 +237,9 @@ pub mod seat {
     pub const RECENT: usize = 120;
     /// Locks that it holds: address and caller.
     pub const LOCKS: usize = 152;
-    pub const LOCKS_MOST: usize = 22;
+    pub const LOCKS_MOST: usize = 21;
+    /// Operations begun: points, but for those of attempts that had to be made again.
+    pub const OPERATIONS: usize = 496;
     /// Index of the thread; more threads than seats may follow each other in one.
     pub const THREAD: usize = 504;
     /// [`TRIES`], [`MORE_LOCKS`], [`CANCEL`].
@@ -252,4 +254,4 @@ pub mod seat {
     pub const NO_SITE: u32 = u32::MAX;
 }
 
-const _: () = assert!(seat::LOCKS + 16 * seat::LOCKS_MOST <= seat::THREAD);
+const _: () = assert!(seat::LOCKS + 16 * seat::LOCKS_MOST <= seat::OPERATIONS && seat::OPERATIONS + 4 <= seat::THREAD);

@@ -227,6 +227,16 @@ pub enum Small {
         /// How many frames were left.
         pops: u8,
     },
+    /// Under control: the events that follow are of this operation of the thread, counted from 1.
+    Operation(u32),
+    /// Under control: a half of what the memory of the next event held before it. The upper half is left out where it
+    /// is 0.
+    Before {
+        /// Which half.
+        upper: bool,
+        /// Its 32 bits.
+        half: u32,
+    },
 }
 
 impl Small {
@@ -242,6 +252,8 @@ impl Small {
             Small::Repeat { slot, time, pops } => {
                 (6, slot as u64 & 63 | (time as u64 & TIME_MASK) << 6 | (pops as u64) << 19)
             }
+            Small::Operation(number) => (7, number as u64),
+            Small::Before { upper, half } => (8, (half as u64) << 1 | upper as u64),
         };
         (value & SMALL_MASK) << 8 | sub << 2
     }
@@ -325,6 +337,8 @@ impl Word {
                         time: (value >> 6 & TIME_MASK) as u16,
                         pops: (value >> 19) as u8,
                     }),
+                    7 => Word::Small(Small::Operation(value as u32)),
+                    8 => Word::Small(Small::Before { upper: value & 1 != 0, half: (value >> 1) as u32 }),
                     _ => Word::Unknown(word),
                 }
             }
@@ -421,6 +435,10 @@ mod tests {
             Small::Lost(9),
             Small::Repeat { slot: 0, time: 0, pops: 0 },
             Small::Repeat { slot: 63, time: 8191, pops: 255 },
+            Small::Operation(0),
+            Small::Operation(u32::MAX),
+            Small::Before { upper: false, half: 0 },
+            Small::Before { upper: true, half: u32::MAX },
         ] {
             assert_ne!(small.pack(), 0);
             assert_eq!(Word::unpack(small.pack()), Word::Small(small));

@@ -76,6 +76,10 @@ struct EventLine<'a> {
     line: Option<u32>,
     column: Option<u32>,
     context: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<u64>,
 }
 
 /// Writes a run.
@@ -162,5 +166,7 @@ fn event(view: &View) -> EventLine<'_> {
         line: source.line,
         column: source.column,
         context: event.context.0,
+        operation: Some(event.operation).filter(|number| *number > 0),
+        before: event.before,
     }
 }

@@ -299,7 +299,46 @@ fn prepare(state: &mut ThreadState, tsc: Option<u64>) -> bool {
             sink::tick();
         }
     }
+    if gate::is_on() {
+        under_control(state);
+    }
     true
+}
+
+/// Under control the stream says which operation an event is of, and what its memory held.
+#[cold]
+fn under_control(state: &mut ThreadState) {
+    let operation = gate::operation(state);
+    if operation != state.operation {
+        state.operation = operation;
+        store(state, Small::Operation(operation).pack());
+    }
+    if core::mem::take(&mut state.has_before) != 0 {
+        let (lower, upper) = (state.before as u32, (state.before >> 32) as u32);
+        store(state, Small::Before { upper: false, half: lower }.pack());
+        if upper != 0 {
+            store(state, Small::Before { upper: true, half: upper }.pack());
+        }
+    }
+}
+
+/// Under control and record: what the memory holds that the next event is about to touch.
+#[inline]
+pub fn look(addr: u64, size: u64) {
+    if sink::observe() != Observe::Record || !gate::is_on() {
+        return;
+    }
+    let mut bytes = [0; 8];
+    let Some(bytes_of) = bytes.get_mut(..size as usize).filter(|bytes| !bytes.is_empty()) else { return };
+    for (at, byte) in bytes_of.iter_mut().enumerate() {
+        // SAFETY: I9: the guest is about to touch these bytes itself.
+        *byte = unsafe { (addr as *const u8).add(at).read_volatile() };
+    }
+    let value = u64::from_le_bytes(bytes);
+    if let Some(state) = thread_state::current().filter(|state| state.ignore == 0 && state.busy == 0) {
+        state.before = value;
+        state.has_before = 1;
+    }
 }
 
 /// Brings the stream's context up to date. Where `fold` allows it, frames that were only left are not
@@ -345,6 +384,7 @@ pub fn restart(state: &mut ThreadState) {
     state.emitted = 0;
     state.low = 0;
     state.memo = [(0, 0); pack::MEMO];
+    state.operation = 0;
     store(state, Small::Pop(u32::MAX).pack());
     // Region 0 may mean the lowest 4 GiB, which needs no announcement otherwise.
     store(state, Small::Region { slot: 0, high: 0 }.pack());

@@ -100,6 +100,12 @@ pub struct ThreadState {
     pub deferred_info: [[u64; 16]; DEFERRED],
     /// An event that is to be noted when the thread has the baton: kind + 1, caller, and its words.
     pub put_off: [u64; 5],
+    /// The operation under control that the stream last named.
+    pub operation: u32,
+    /// Whether [`ThreadState::before`] is to be stored with the next event.
+    pub has_before: u32,
+    /// What the memory of the next event holds.
+    pub before: u64,
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.

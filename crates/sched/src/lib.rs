@@ -41,6 +41,7 @@ pub mod schedule;
 mod sim;
 #[cfg(any(test, feature = "search"))]
 pub mod source;
+pub mod steer;
 pub mod strategy;
 #[cfg(any(test, feature = "search"))]
 pub mod text;
@@ -56,6 +57,7 @@ pub use replay::{Divergence, Replay, Script};
 pub use schedule::{LoggedPoint, Step, Switch, When};
 #[cfg(any(test, feature = "search"))]
 pub use source::{Fault, Seeds, Source};
+pub use steer::{Leg, Steer};
 pub use strategy::{Chooser, Spec, StrategyKind};
 #[cfg(any(test, feature = "search"))]
 pub use text::{ParseError, Schedule};

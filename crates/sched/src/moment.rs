@@ -168,6 +168,11 @@ pub trait Threads {
     /// What a thread is about to do, or is stuck in. Asked of the enabled threads and of the current one.
     fn pending(&self, thread: ThreadIx) -> Pending;
 
+    /// The number of the operation that a thread is about to do or is stuck in, from 1; 0 before its first. Unlike
+    /// points, attempts that have to be made again do not count: the number depends on what the thread does
+    /// alone, not on whether others are in its way.
+    fn operation(&self, thread: ThreadIx) -> u32;
+
     /// The strategy's own note about a thread: what was last set, 0 at first.
     fn note(&self, thread: ThreadIx) -> u64;
 
@@ -255,6 +260,9 @@ mod tests {
         }
         fn pending(&self, _: ThreadIx) -> Pending {
             Pending::NONE
+        }
+        fn operation(&self, _: ThreadIx) -> u32 {
+            0
         }
         fn note(&self, _: ThreadIx) -> u64 {
             0

@@ -38,13 +38,21 @@ impl Script<'_> {
         self.len() == 0
     }
 
+    /// An entry as it is packed; switches by themselves have none.
+    pub(crate) fn step(&self, at: usize) -> Option<Step> {
+        match self {
+            Script::Switches(_) => None,
+            Script::Steps(steps) => steps.get(at).copied(),
+            Script::Packed(bytes) => Some(Step::from_bytes(&array_at(bytes, at.checked_mul(Step::BYTES)?)?)),
+        }
+    }
+
     /// A switch, and what is expected there.
     fn get(&self, at: usize) -> Option<(Switch, Option<Seen>)> {
-        let step = match self {
-            Script::Switches(switches) => return switches.get(at).map(|switch| (*switch, None)),
-            Script::Steps(steps) => *steps.get(at)?,
-            Script::Packed(bytes) => Step::from_bytes(&array_at(bytes, at.checked_mul(Step::BYTES)?)?),
-        };
+        if let Script::Switches(switches) = self {
+            return switches.get(at).map(|switch| (*switch, None));
+        }
+        let step = self.step(at)?;
         let seen = Seen { kind: step.kind, site: step.site };
         // A step that names neither expects nothing in particular.
         let expected = Some(seen).filter(|seen| seen.kind != OpKind::Other || seen.site != NO_SITE);

@@ -182,6 +182,10 @@ impl Threads for Sim<'_> {
         Pending { kind, object, site: SiteId(thread.0 << 16 | pc) }
     }
 
+    fn operation(&self, thread: ThreadIx) -> u32 {
+        self.threads.get(thread.0 as usize).map_or(0, |thread| thread.pc as u32 + 1)
+    }
+
     fn note(&self, thread: ThreadIx) -> u64 {
         self.threads[thread.0 as usize].note
     }

@@ -11,6 +11,7 @@ use crate::pos::Pos;
 use crate::random::Random;
 use crate::replay::{Matching, Replay, Script};
 use crate::round_robin::RoundRobin;
+use crate::steer::Steer;
 
 macro_rules! strategies {
     ($($(#[doc = $doc:literal])+ $kind:ident = $code:literal, $name:literal;)*) => {
@@ -57,6 +58,8 @@ strategies! {
     Pos = 3, "pos";
     /// Each thread in turn for a number of points.
     RoundRobin = 4, "round-robin";
+    /// The legs of a course, and what the spec says after them.
+    Steer = 5, "steer";
 }
 
 impl StrategyKind {
@@ -150,18 +153,22 @@ pub enum Chooser<'a> {
     Pos(Pos),
     /// See [`round_robin`](crate::round_robin).
     RoundRobin(RoundRobin),
+    /// See [`steer`](crate::steer).
+    Steer(Steer<'a>),
     /// See [`replay`](crate::replay).
     Replay(Replay<'a>),
 }
 
 impl<'a> Chooser<'a> {
-    /// The strategy of a spec at the start of a run. Only [`StrategyKind::Replay`] reads the script.
+    /// The strategy of a spec at the start of a run. [`StrategyKind::Replay`] reads the script as
+    /// switches, [`StrategyKind::Steer`] as legs.
     pub fn new(spec: &Spec, script: Script<'a>) -> Self {
         match spec.kind {
             StrategyKind::Random => Chooser::Random(Random::new(spec.seed)),
             StrategyKind::Pct => Chooser::Pct(Pct::new(spec.seed, spec.depth, spec.length)),
             StrategyKind::Pos => Chooser::Pos(Pos::new(spec.seed)),
             StrategyKind::RoundRobin => Chooser::RoundRobin(RoundRobin::new(spec.quantum)),
+            StrategyKind::Steer => Chooser::Steer(Steer::new(script, spec.seed)),
             StrategyKind::Replay => Chooser::Replay(Replay::new(script, spec.matching)),
         }
     }
@@ -180,7 +187,16 @@ impl<'a> Chooser<'a> {
             Chooser::Pct(pct) => pct.choose(moment, threads),
             Chooser::Pos(pos) => pos.choose(moment, threads),
             Chooser::RoundRobin(round_robin) => round_robin.choose(moment, threads),
+            Chooser::Steer(steer) => steer.choose(moment, threads),
             Chooser::Replay(replay) => replay.choose(moment, threads),
+        }
+    }
+
+    /// The course, where this is one.
+    pub fn as_steer(&self) -> Option<&Steer<'a>> {
+        match self {
+            Chooser::Steer(steer) => Some(steer),
+            _ => None,
         }
     }
 
@@ -279,6 +295,9 @@ mod tests {
                 fn pending(&self, thread: ThreadIx) -> crate::Pending {
                     let pending = self.0.pending(thread);
                     crate::Pending { object: (pending.object + self.1).rotate_left(7), ..pending }
+                }
+                fn operation(&self, thread: ThreadIx) -> u32 {
+                    self.0.operation(thread)
                 }
                 fn note(&self, thread: ThreadIx) -> u64 {
                     self.0.note(thread)

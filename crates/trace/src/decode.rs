@@ -47,6 +47,10 @@ pub struct ThreadEvents {
     /// Time of the last timed event.
     last: u64,
     next_index: u64,
+    /// The operation under control that events are of.
+    operation: u32,
+    /// What the memory of the next event held.
+    before: Option<u64>,
     /// Events with their times settled.
     ready: VecDeque<Event>,
     /// Accesses since the last timed event, not yet given a time.
@@ -66,6 +70,8 @@ impl ThreadEvents {
             epoch: 0,
             last: file.header().start.0 & !(pack::TICK - 1),
             next_index: 0,
+            operation: 0,
+            before: None,
             ready: VecDeque::new(),
             burst: Vec::new(),
             left_out: LeftOut::default(),
@@ -184,6 +190,11 @@ impl ThreadEvents {
                 self.stack.pop(u32::from(pops));
                 self.repeat(slot, time);
             }
+            Small::Operation(number) => self.operation = number,
+            Small::Before { upper: false, half } => self.before = Some(u64::from(half)),
+            Small::Before { upper: true, half } => {
+                self.before = self.before.map(|lower| lower | u64::from(half) << 32);
+            }
             Small::Lost(count) => self.left_out.lost = self.left_out.lost.saturating_add(count),
         }
     }
@@ -197,6 +208,8 @@ impl ThreadEvents {
             context: self.stack.top(),
             place,
             body,
+            operation: self.operation,
+            before: self.before.take(),
         };
         self.next_index += 1;
         let Some(time) = time else {

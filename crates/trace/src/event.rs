@@ -23,6 +23,10 @@ pub struct Event {
     pub place: Place,
     /// What.
     pub body: EventBody,
+    /// Under control: the operation of the thread that it is of, from 1; 0 where that is not known.
+    pub operation: u32,
+    /// Under control: what the memory of a short access held before it.
+    pub before: Option<u64>,
 }
 
 /// Names an event of a process.

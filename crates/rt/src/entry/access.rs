@@ -119,8 +119,9 @@ pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
 }
 
 /// An access under control, recorded where the plan says so.
-extern "C" fn controlled<const WRITE: bool>(addr: u64, site: u32) {
+extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
+    stream::look(addr, SIZE);
     if sink::observe() == Observe::Record {
         if site < 1 << pack::SHORT_SITE_BITS {
             stream::short_access(addr, site);
@@ -132,16 +133,26 @@ extern "C" fn controlled<const WRITE: bool>(addr: u64, site: u32) {
 
 extern "C" fn controlled_vptr_update(addr: u64, new: u64, site: u32) {
     if !unchanged(addr, new) {
-        controlled::<true>(addr, site);
+        controlled::<8, true>(addr, site);
     }
 }
 
 /// The entry for an access under control.
-pub fn controlled_target(rw: Rw, args: u8) -> usize {
-    match rw {
-        _ if args == 2 => controlled_vptr_update as *const () as usize,
-        Rw::Read => controlled::<false> as *const () as usize,
-        _ => controlled::<true> as *const () as usize,
+pub fn controlled_target(rw: Rw, size: u8, args: u8) -> usize {
+    if args == 2 {
+        return controlled_vptr_update as *const () as usize;
+    }
+    match (rw, size) {
+        (Rw::Read, 1) => controlled::<1, false> as *const () as usize,
+        (Rw::Read, 2) => controlled::<2, false> as *const () as usize,
+        (Rw::Read, 4) => controlled::<4, false> as *const () as usize,
+        (Rw::Read, 8) => controlled::<8, false> as *const () as usize,
+        (Rw::Read, _) => controlled::<0, false> as *const () as usize,
+        (_, 1) => controlled::<1, true> as *const () as usize,
+        (_, 2) => controlled::<2, true> as *const () as usize,
+        (_, 4) => controlled::<4, true> as *const () as usize,
+        (_, 8) => controlled::<8, true> as *const () as usize,
+        _ => controlled::<0, true> as *const () as usize,
     }
 }
 

@@ -26,9 +26,10 @@ fn load_order(order: u32) -> Ordering {
 
 /// Before an atomic operation: under control, others may go first. The answer is its time.
 #[inline(always)]
-fn before(kind: OpKind, addr: u64, site: u32) -> u64 {
+fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
     if gate::is_on() {
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
+        stream::look(addr, size);
     }
     stream::now()
 }
@@ -81,7 +82,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> $int {
-                let tsc = before(OpKind::Read, addr, site);
+                let tsc = before(OpKind::Read, addr, SIZE, site);
                 let value = load(addr, order);
                 note(addr, SIZE, orders(order, 0), false, false, site, tsc);
                 after(site);
@@ -100,7 +101,7 @@ macro_rules! width {
             /// Armed entry.
             pub extern "C" fn store_seen(addr: u64, value: $int, order: u32, site: u32) {
                 // Noted before it is visible, so that whoever reads the value has a later event.
-                note(addr, SIZE, orders(order, 0), true, false, site, before(OpKind::Write, addr, site));
+                note(addr, SIZE, orders(order, 0), true, false, site, before(OpKind::Write, addr, SIZE, site));
                 store(addr, value, order);
                 after(site);
             }
@@ -147,7 +148,7 @@ macro_rules! width {
 
             /// Armed entry of both.
             pub extern "C" fn cas_seen(addr: u64, expected: *mut $int, new: $int, ok: u32, fail: u32, site: u32) -> i32 {
-                let tsc = before(OpKind::Update, addr, site);
+                let tsc = before(OpKind::Update, addr, SIZE, site);
                 let done = cas(addr, expected, new);
                 note(addr, SIZE, orders(ok, fail), done, !done, site, tsc);
                 after(site);
@@ -156,7 +157,7 @@ macro_rules! width {
 
             /// Armed entry.
             pub extern "C" fn cas_val_seen(addr: u64, expected: $int, new: $int, ok: u32, fail: u32, site: u32) -> $int {
-                let tsc = before(OpKind::Update, addr, site);
+                let tsc = before(OpKind::Update, addr, SIZE, site);
                 let old = cas_val(addr, expected, new, ok, fail);
                 note(addr, SIZE, orders(ok, fail), old == expected, old != expected, site, tsc);
                 after(site);
@@ -182,7 +183,7 @@ macro_rules! width {
 
         /// Armed entry.
         pub extern "C" fn $seen(addr: u64, value: $int, order: u32, site: u32) -> $int {
-            let tsc = before(OpKind::Update, addr, site);
+            let tsc = before(OpKind::Update, addr, SIZE, site);
             let old = $name(addr, value, order);
             note(addr, SIZE, orders(order, 0), true, false, site, tsc);
             after(site);
@@ -248,7 +249,7 @@ pub mod wide {
     }
 
     extern "C" fn load_seen(addr: u64, order: u32, site: u32) -> Pair {
-        let tsc = before(OpKind::Read, addr, site);
+        let tsc = before(OpKind::Read, addr, 16, site);
         let value = __tsan_atomic128_load(addr, order);
         note(addr, 16, orders(order, 0), false, false, site, tsc);
         value
@@ -261,7 +262,7 @@ pub mod wide {
     }
 
     extern "C" fn store_seen(addr: u64, value: Pair, order: u32, site: u32) {
-        note(addr, 16, orders(order, 0), true, false, site, before(OpKind::Write, addr, site));
+        note(addr, 16, orders(order, 0), true, false, site, before(OpKind::Write, addr, 16, site));
         __tsan_atomic128_store(addr, value, order);
     }
 
@@ -275,7 +276,7 @@ pub mod wide {
             }
 
             extern "C" fn $seen(addr: u64, value: Pair, order: u32, site: u32) -> Pair {
-                let tsc = before(OpKind::Update, addr, site);
+                let tsc = before(OpKind::Update, addr, 16, site);
                 let old = $name(addr, value, order);
                 note(addr, 16, orders(order, 0), true, false, site, tsc);
                 old
@@ -349,7 +350,7 @@ pub mod wide {
     );
 
     extern "C" fn cas_seen(addr: u64, expected: *mut u128, new: Pair, ok: u32, fail: u32, site: u64) -> i32 {
-        let tsc = before(OpKind::Update, addr, site as u32);
+        let tsc = before(OpKind::Update, addr, 16, site as u32);
         let done = cas(addr, expected, new.into());
         note(addr, 16, orders(ok, fail), done, !done, site as u32, tsc);
         i32::from(done)

@@ -44,7 +44,7 @@ fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
 
 fn controlled_target(hook: &Hook, index: HookIx) -> Option<usize> {
     match hook.class {
-        HookClass::Access { rw, .. } => Some(access::controlled_target(rw, hook.args)),
+        HookClass::Access { rw, size, .. } => Some(access::controlled_target(rw, size, hook.args)),
         _ => record_target(hook, index, 0),
     }
 }

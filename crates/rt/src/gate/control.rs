@@ -253,6 +253,14 @@ impl Threads for Table {
         Pending { kind: seat.kind(), object: seat.get64(seat::OBJECT), site: SiteId(seat.get(seat::SITE)) }
     }
 
+    fn operation(&self, thread: ThreadIx) -> u32 {
+        if (thread.0 as usize) < layout::SEATS && Seat(thread.0).is_used() {
+            Seat(thread.0).get(seat::OPERATIONS)
+        } else {
+            0
+        }
+    }
+
     fn note(&self, thread: ThreadIx) -> u64 {
         Seat(thread.0).get64(seat::NOTE)
     }

@@ -278,6 +278,11 @@ pub fn point(arrival: Arrival) {
     }
 }
 
+/// The number of the operation that a thread is in; 0 where it has not begun one, or is not under control.
+pub fn operation(state: &ThreadState) -> u32 {
+    state.seat.checked_sub(1).map_or(0, |seat| Seat(seat).get(seat::OPERATIONS))
+}
+
 /// The gate's lock, held. While it is, and until the thread to go on has been told, handlers are put off.
 #[derive(Debug)]
 pub struct Locked(Option<Held<'static>>);
@@ -347,6 +352,7 @@ impl Visit {
             STREAK.store(0, Ordering::Relaxed);
         }
         self.next_point();
+        seat.set(seat::OPERATIONS, seat.get(seat::OPERATIONS).wrapping_add(1));
         self.choose(if yielding { Standing::Yielding } else { Standing::Ready });
         crate::stream::catch_up();
     }
@@ -508,6 +514,10 @@ fn next(current: Seat, standing: Standing) -> Option<Seat> {
         if replay.divergences() != get32(at::DIVERGENCES) {
             diverged(step, replay);
         }
+    }
+    if let Some(steer) = chooser.as_steer() {
+        word32(at::UNMET).store(steer.remaining(), Ordering::Relaxed);
+        word32(at::DIVERGENCES).store(steer.off(), Ordering::Relaxed);
     }
     note(&moment, default, chosen);
     let chosen = Seat(chosen.0);
