@@ -45,6 +45,15 @@ impl GuestInput {
         }
     }
 
+    /// What runs have read or could read; nothing from a terminal.
+    pub fn contents(&self) -> io::Result<Vec<u8>> {
+        match self {
+            GuestInput::Inherit => Ok(Vec::new()),
+            GuestInput::Reopen(path) => std::fs::read(path),
+            GuestInput::Kept { copy, .. } => std::fs::read(copy),
+        }
+    }
+
     /// Whether the guest reads from a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self, GuestInput::Inherit) && io::stdin().is_terminal()

@@ -10,8 +10,10 @@
 pub mod arm;
 pub mod build;
 pub mod clip;
+pub mod confirm;
 pub mod control;
 pub mod controlled;
+pub mod course;
 pub mod explore;
 pub mod failure;
 pub mod guest_input;

@@ -11,7 +11,9 @@ use selvedge_findings::{ExitCode, Outcome, Tally};
 use selvedge_trace::{OpenRunError, Run};
 
 use crate::arm::Armed;
-use crate::control::{ControlFile, ControlRequest};
+use crate::clip::{Clip, ClipError, ClipInputs};
+use crate::control::{Answer, ControlFile, ControlRequest};
+use crate::explore::inputs_here;
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TRACE_LIMIT, ImageSpec, PlanSpec, WritePlanError};
@@ -97,6 +99,9 @@ pub enum RecordError {
     /// The control file of a controlled run.
     #[error("cannot write or read the control file")]
     Control(#[source] std::io::Error),
+    /// The clip of a controlled run.
+    #[error(transparent)]
+    Clip(#[from] ClipError),
     /// A trace.
     #[error("cannot read what the run left")]
     Trace(#[source] OpenRunError),
@@ -259,7 +264,7 @@ pub fn record(
         return Ok(Recorded::default());
     }
     let surveyed = survey(&request, &mut input, &mut |run| each(Step::Surveying { run, of: options.survey_runs }))?;
-    let (images, armed) = surveyed.arm();
+    let (images, armed) = if options.control.is_some() { surveyed.arm_controlled() } else { surveyed.arm() };
     each(Step::Armed { surveyed: &surveyed, armed });
     match &options.then {
         Then::Nothing => return Ok(Recorded::default()),
@@ -273,7 +278,8 @@ pub fn record(
         }
         Then::Record | Then::WriteSurveyPlan(_) => {}
     }
-    if options.runs == 1 && surveyed.kept {
+    // What is read under control is kept with the schedule.
+    if options.runs == 1 && surveyed.kept && options.control.is_none() {
         input = GuestInput::once();
     }
     let start = RunStart {
@@ -320,11 +326,11 @@ fn record_once(
             let mut request = request.clone();
             request.spec.seed = request.spec.seed.wrapping_add(u64::from(number));
             file.ask(&request, false).map_err(RecordError::Control)?;
-            Some(file)
+            Some((file, request))
         }
         None => None,
     };
-    write_whole(&plan_file, &plan(options, images, &dir, control.as_ref())?)?;
+    write_whole(&plan_file, &plan(options, images, &dir, control.as_ref().map(|(file, _)| file))?)?;
     let output = match (options.runs, &options.oracle) {
         (1, None) => GuestOutput::Inherit,
         (1, Some(_)) => GuestOutput::Tee(dir.clone()),
@@ -334,13 +340,15 @@ fn record_once(
     let request = RunRequest { guest, plan: &plan_file, output, timeout: options.timeout, stop };
     let (end, duration) = run_guest(&request, input)?;
     let mut ended = end.outcome();
-    if let Some(control) = control {
+    let mut answered = None;
+    if let Some((control, request)) = control {
         let answer = control.answer().map_err(RecordError::Control)?;
         if matches!(answer.state, RunState::Deadlock | RunState::StepLimit) {
             ended = Outcome::Hang;
         }
-        // Only the trace is worth keeping.
+        // The clip below has what is worth keeping.
         let _ = std::fs::remove_file(control.path());
+        answered = Some((answer, request));
     }
     let outcome = match (&options.oracle, ended) {
         (Some(command), ended @ (Outcome::Pass | Outcome::Fail { .. })) if !stop.is_set() || ended == Outcome::Pass => {
@@ -348,6 +356,10 @@ fn record_once(
         }
         (_, ended) => ended,
     };
+    if let Some((answer, request)) = answered {
+        let stdin = input.contents().unwrap_or_default();
+        clip(guest, start, images, options, (&answer, &request), outcome, stdin)?.save(&dir.join(RUN_CLIP))?;
+    }
     let totals = match Run::open(&dir) {
         Ok(run) => Totals::of(&run),
         Err(OpenRunError::Empty { .. }) => Totals::default(),
@@ -356,6 +368,39 @@ fn record_once(
     let record = RunRecord::new(id, start.clone(), outcome, duration, started, totals);
     store.save(&record)?;
     Ok(record)
+}
+
+/// The clip of a run that was recorded under control, in the run's directory.
+pub const RUN_CLIP: &str = "run.clip";
+
+/// The schedule of a controlled run, as the strategy that makes it.
+fn clip(
+    guest: &Guest,
+    start: &RunStart,
+    images: &[ImageSpec],
+    options: &RecordOptions,
+    (answer, request): (&Answer, &ControlRequest),
+    outcome: Outcome,
+    stdin: Vec<u8>,
+) -> Result<Clip, RecordError> {
+    let program = PathBuf::from(&guest.program);
+    let argv = start.argv.first().map(OsString::from).into_iter().chain(guest.args.iter().cloned());
+    let inputs = inputs_here(&program, argv.collect(), PathBuf::new()).map_err(RecordError::Control)?;
+    Ok(Clip {
+        program,
+        build_id: crate::program::unhex(&start.build_id).unwrap_or_default(),
+        inputs: ClipInputs { argv: inputs.argv, dir: inputs.dir, env: inputs.env, stdin },
+        images: images.to_vec(),
+        world: request.world,
+        most_steps: request.most_steps,
+        oracle: options.oracle.clone(),
+        script: Vec::new(),
+        by_strategy: Some(request.spec),
+        outcome,
+        wrong: None,
+        steps: answer.steps,
+        digest: answer.digest,
+    })
 }
 
 fn plan(

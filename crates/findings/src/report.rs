@@ -76,12 +76,46 @@ pub struct Finding {
     pub clip: Option<String>,
     /// The command that makes it happen.
     pub replay: Option<String>,
+    /// The relation that proves, before anything is run, that it can happen; `null` where nothing does.
+    #[serde(default)]
+    pub proved: Option<String>,
+    /// The pattern that a prediction matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Why a refuted prediction is refuted: `no-order`, `diverged`, `blocked`, `did-not-happen`, `timed-out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuted: Option<String>,
+}
+
+impl Kind {
+    /// The words for it in a report's title.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Kind::DataRace => "data race",
+            Kind::AtomicityViolation => "atomicity violation",
+            Kind::AtomicSetViolation => "atomic-set violation",
+            Kind::OrderViolation => "order violation",
+            Kind::Deadlock => "deadlock",
+            Kind::LostWakeup => "lost wake-up",
+        }
+    }
 }
 
 impl Finding {
     /// A finding that nothing has confirmed yet.
     pub fn new(id: String, kind: Kind, accesses: Vec<Access>) -> Finding {
-        Finding { id, kind, status: Status::Predicted, harm: Harm::NoneSeen, accesses, clip: None, replay: None }
+        Finding {
+            id,
+            kind,
+            status: Status::Predicted,
+            harm: Harm::NoneSeen,
+            accesses,
+            clip: None,
+            replay: None,
+            proved: None,
+            pattern: None,
+            refuted: None,
+        }
     }
 }
 
@@ -151,6 +185,9 @@ pub struct Access {
     pub line: Option<u32>,
     /// The variable.
     pub variable: Option<String>,
+    /// Of a trace that was read from text: the line of the event in the file, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<u64>,
 }
 
 #[cfg(test)]
@@ -163,7 +200,7 @@ mod tests {
             "runs":{"total":20,"pass":18,"fail":2,"hang":0},
             "findings":[{"id":"f1","kind":"data-race","status":"confirmed","harm":"none-seen",
               "accesses":[{"thread":1,"op":"read","function":"deposit","file":"bank.c","line":8,"variable":"balance"}],
-              "clip":null,"replay":null}]}"#;
+              "clip":null,"replay":null,"proved":null}]}"#;
         let report: Report = serde_json::from_str(text).expect("parses");
         assert_eq!(report.findings[0].kind, Kind::DataRace);
         let again = serde_json::to_value(&report).expect("serialises");

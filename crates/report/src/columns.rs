@@ -10,6 +10,7 @@ use selvedge_events::{EventKind, ThreadIx};
 use selvedge_trace::{Event, EventBody, Process};
 
 use crate::names::{Names, Source};
+use crate::values::Values;
 use crate::view::{Filter, Stamp, View, printable, views};
 
 /// How to draw.
@@ -60,7 +61,8 @@ pub(crate) fn draw(
     let process = names.process();
     let width = (options.width.saturating_sub(12) / threads.len().max(1)).max(16);
     let filter = Filter::default();
-    let mut table = Table { threads, width, rows: 0, most: options.rows, out };
+    let values = Values::of(process);
+    let mut table = Table { threads, width, rows: 0, most: options.rows, values, out };
     let title = |thread: &ThreadIx| {
         let path = process.thread(*thread).map(|thread| thread.path.clone()).unwrap_or_default();
         printable(&format!("{} ({path})", names.thread(*thread)))
@@ -142,6 +144,7 @@ struct Table<'a> {
     width: usize,
     rows: usize,
     most: usize,
+    values: Values,
     out: &'a mut dyn Write,
 }
 
@@ -154,7 +157,7 @@ impl Table<'_> {
         let what = match view.object_name() {
             "" if view.detail.is_empty() => view.op.to_owned(),
             "" => format!("{} {}", view.op, view.detail),
-            name => format!("{} {name}", view.op),
+            name => format!("{} {name}{}", view.op, self.value(view)),
         };
         let mark = match row {
             Row::Marked => "> ",
@@ -174,6 +177,14 @@ impl Table<'_> {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// What an access found and left.
+    fn value(&self, view: &View) -> String {
+        match view.at {
+            Stamp::Number(number) => self.values.text(number, !matches!(view.op, "read" | "atomic-load")),
+            Stamp::Nanos(_) => String::new(),
+        }
     }
 
     /// Writes one row for what was left out.

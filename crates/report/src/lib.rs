@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod anomaly;
 pub mod columns;
 pub mod critical;
 pub mod fingerprint;
@@ -21,6 +22,7 @@ pub mod names;
 pub mod std_form;
 pub mod summary;
 pub mod text;
+pub mod values;
 pub mod view;
 
 pub use names::Names;

@@ -116,7 +116,7 @@ impl CriticalPair {
 }
 
 impl Side {
-    fn of(names: &Names<'_>, heap: &Heap, event: Event) -> Side {
+    pub(crate) fn of(names: &Names<'_>, heap: &Heap, event: Event) -> Side {
         let process = names.process();
         let seen = view(names, heap, event);
         let memory = process.access(&event).map(|access| access.addr).or_else(|| object(&event));
@@ -149,11 +149,11 @@ impl Side {
         })
     }
 
-    fn op_in_words(&self) -> String {
+    pub(crate) fn op_in_words(&self) -> String {
         self.op.replace('-', " ")
     }
 
-    fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         self.stack.first().map_or_else(|| "?".to_owned(), Source::brief)
     }
 
@@ -169,7 +169,7 @@ impl Side {
         text
     }
 
-    fn access(&self) -> Access {
+    pub(crate) fn access(&self) -> Access {
         let source = self.stack.first();
         Access {
             thread: self.thread.0,
@@ -178,6 +178,7 @@ impl Side {
             file: source.and_then(|source| source.file.clone()),
             line: source.and_then(|source| source.line),
             variable: self.variable.as_ref().map(|variable| variable.name.clone()),
+            event: None,
         }
     }
 }
@@ -234,7 +235,7 @@ fn unserializable(before: &Touch, between: &Touch, after: &Touch) -> bool {
 }
 
 /// What a synchronisation is about.
-fn object(event: &Event) -> Option<u64> {
+pub(crate) fn object(event: &Event) -> Option<u64> {
     use EventBody as B;
     Some(match event.body {
         B::Acquire { lock, .. } | B::Release { lock, .. } => lock.0,

@@ -109,6 +109,7 @@ impl<'a> Step<'a> {
             file: self.source.and_then(|source| source.file.clone()),
             line: self.source.and_then(|source| source.line),
             variable: self.thing.map(|thing| thing.variable.name.clone()),
+            event: None,
         }
     }
 
