@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod history;
+pub mod import;
 pub mod prediction;
 
 pub use history::{Event, EventNo, History, Op};
+pub use import::import;
 pub use prediction::{Goal, Prediction, Proof, Relation};

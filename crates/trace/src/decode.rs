@@ -33,6 +33,14 @@ pub struct LeftOut {
     pub lost: u64,
 }
 
+impl std::ops::AddAssign for LeftOut {
+    fn add_assign(&mut self, other: LeftOut) {
+        self.unknown += other.unknown;
+        self.broken += other.broken;
+        self.lost = self.lost.saturating_add(other.lost);
+    }
+}
+
 /// The events of one thread, in its order.
 #[derive(Debug)]
 pub struct ThreadEvents {

@@ -17,7 +17,7 @@ use selvedge_events::interpose::{Family, INTERPOSED};
 use selvedge_events::{Hook, Instant, ModuleIx, SiteId, ThreadIx, Ticks, pack, trace_file};
 
 use crate::context::Contexts;
-use crate::decode::ThreadEvents;
+use crate::decode::{LeftOut, ThreadEvents};
 use crate::event::{Event, EventBody, Place};
 use crate::limits;
 use crate::read::{Module, OpenTraceError, Pending, Site, TraceFile};
@@ -327,6 +327,15 @@ impl Merged {
             merged.refill(slot);
         }
         merged
+    }
+
+    /// What was left out so far.
+    pub fn left_out(&self) -> LeftOut {
+        let mut sum = LeftOut::default();
+        for thread in &self.threads {
+            sum += thread.left_out();
+        }
+        sum
     }
 
     fn refill(&mut self, slot: usize) {

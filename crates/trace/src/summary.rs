@@ -94,11 +94,7 @@ impl Gather {
                 _ => {}
             }
         }
-        let left_out = events.left_out();
-        let total = &mut self.summary.left_out;
-        total.unknown += left_out.unknown;
-        total.broken += left_out.broken;
-        total.lost = total.lost.saturating_add(left_out.lost);
+        self.summary.left_out += events.left_out();
         self.summary.events += count;
         self.summary.bytes += events.bytes();
         let context = events.context();

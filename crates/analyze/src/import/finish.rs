@@ -1,0 +1,273 @@
+//! What was noted becomes a history: nodes become variables, and what cannot matter is left out.
+//!
+//! Events are rewritten where they are. What grows (an access whose bytes were cut later) waits in a queue until enough was
+//! left out before it.
+
+use std::collections::VecDeque;
+
+use selvedge_events::Order;
+
+use super::cells::{BENIGN, Cells, SHARED, STATE, WRITTEN};
+use super::{Imported, Importer, LeftOut, Object, Options, Sort, Variable};
+use crate::history::{Event, History, Op};
+
+/// Events in the making.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    events: Vec<Event>,
+    sources: Vec<u64>,
+    indices: Vec<u32>,
+}
+
+impl Draft {
+    #[inline]
+    pub(super) fn push(&mut self, event: Event, ordinal: u64, index: u32) {
+        self.events.push(event);
+        self.sources.push(ordinal - 1);
+        self.indices.push(index);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// A write that stands for the end of a block. The order, of no other meaning here, tells it from others.
+pub(super) fn freed(thread: u16, node: u32, location: u32) -> Event {
+    Event { order: FREED, ..Event::new(thread, Op::Write, node, location) }
+}
+
+const FREED: Order = Order::Consume;
+
+/// No variable yet.
+const UNNUMBERED: u32 = u32::MAX;
+
+pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
+    let Importer { draft, ordinal, mut cells, locks, objects, locations, threads, left_out, .. } = importer;
+    cells.settle();
+    let mut all = objects.all;
+    let as_objects = locks.all.iter().map(|held| {
+        let addr = held.lock.addr;
+        held.irregular.then(|| {
+            all.push(Object { addr, sort: Sort::Lock });
+            all.len() as u32 - 1
+        })
+    });
+    let as_objects: Vec<Option<u32>> = as_objects.collect();
+    let mut finish = Finish {
+        numbers: vec![UNNUMBERED; cells.extents().len()],
+        variables: Vec::new(),
+        out: Rewrite::new(draft),
+        cells,
+        keep_private: options.keep_private,
+        left_out,
+        stack: Vec::new(),
+    };
+    finish.left_out.irregular_locks = as_objects.iter().flatten().count() as u64;
+    while let Some(noted) = finish.out.next() {
+        let event = noted.event;
+        let state = match event.op {
+            op if op.is_access() => {
+                finish.access(noted);
+                continue;
+            }
+            op if op.acquires() || op.releases() => locks.all.get(event.target as usize).map_or(0, |held| held.state),
+            Op::Post | Op::Take => objects.known.get(event.target as usize).map_or(0, |known| known.state),
+            _ => 0,
+        };
+        let state = (state != 0).then(|| {
+            let event = Event { op: Op::AtomicWrite, order: Order::Relaxed, target: state, ..event };
+            Noted { event, ..noted }
+        });
+        let event = match as_objects.get(event.target as usize).copied().flatten() {
+            Some(object) if event.op.acquires() => Event { op: Op::Take, target: object, ..event },
+            Some(object) if event.op.releases() => Event { op: Op::Post, target: object, ..event },
+            _ => event,
+        };
+        let event = Noted { event, ..noted };
+        // The state changes while the lock is held.
+        let [first, second] = if event.event.op.takes() || event.event.op.acquires() {
+            [Some(event), state]
+        } else {
+            [state, Some(event)]
+        };
+        for noted in [first, second].into_iter().flatten() {
+            if noted.event.op == Op::AtomicWrite { finish.access(noted) } else { finish.out.put(noted) }
+        }
+    }
+    let Finish { mut variables, out, mut left_out, .. } = finish;
+    let mut draft = out.done();
+    left_out.cut |= draft.truncate(options.most_events as usize);
+    // They are numbered as they come.
+    variables.truncate(variables.partition_point(|variable| (variable.first as usize) < draft.len()));
+    let history = History {
+        events: draft.events,
+        sources: draft.sources,
+        threads: threads.len() as u32,
+        variables: variables.len() as u32,
+        locks: locks.all.len() as u32,
+        objects: all.len() as u32,
+        locations: locations.len() as u32,
+    };
+    Imported {
+        history,
+        indices: draft.indices,
+        threads: threads.iter().map(|thread| thread.index).collect(),
+        variables,
+        locks: locks.all.iter().map(|held| held.lock).collect(),
+        objects: all,
+        locations,
+        events: ordinal,
+        left_out,
+    }
+}
+
+impl Draft {
+    /// Cuts what is beyond `most`, whole steps only; whether there was something.
+    fn truncate(&mut self, most: usize) -> bool {
+        let Some(beyond) = self.sources.get(most).copied() else { return false };
+        let end = self.sources.partition_point(|source| *source < beyond);
+        self.events.truncate(end);
+        self.sources.truncate(end);
+        self.indices.truncate(end);
+        true
+    }
+}
+
+struct Finish {
+    out: Rewrite,
+    cells: Cells,
+    /// For each extent its variable.
+    numbers: Vec<u32>,
+    variables: Vec<Variable>,
+    keep_private: bool,
+    left_out: LeftOut,
+    /// Nodes yet to be looked at, last first.
+    stack: Vec<u32>,
+}
+
+impl Finish {
+    /// An access becomes one of every variable that it touches.
+    #[inline]
+    fn access(&mut self, noted: Noted) {
+        match self.cells.look(noted.event.target) {
+            Ok(extent) => self.leaf(noted, extent),
+            Err([low, high]) => {
+                self.stack.extend([high, low]);
+                while let Some(node) = self.stack.pop() {
+                    match self.cells.look(node) {
+                        Ok(extent) => self.leaf(noted, extent),
+                        Err([low, high]) => self.stack.extend([high, low]),
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn leaf(&mut self, noted: Noted, extent: u32) {
+        let Some(found) = self.cells.extents().get(extent as usize) else { return };
+        let mut event = noted.event;
+        let is_free = event.op == Op::Write && event.order == FREED;
+        let matters = found.flags & (SHARED | WRITTEN) == SHARED | WRITTEN;
+        if !matters && (is_free || !self.keep_private) {
+            self.left_out.private += u64::from(!is_free);
+            return;
+        }
+        let next = self.variables.len() as u32;
+        let Some(number) = self.numbers.get_mut(extent as usize) else { return };
+        if *number == UNNUMBERED {
+            *number = next;
+            let size = if found.flags & STATE != 0 { 0 } else { (found.end - found.start) as u32 };
+            let first = self.out.written() as u32;
+            self.variables.push(Variable { addr: found.start, size, first });
+        }
+        event.target = *number;
+        if !event.op.is_atomic() {
+            event.order = Order::SeqCst;
+            if found.flags & BENIGN != 0 && !is_free {
+                event.order = Order::Relaxed;
+                event.op = if event.op == Op::Read { Op::AtomicRead } else { Op::AtomicWrite };
+            }
+        }
+        self.out.put(Noted { event, ..noted });
+    }
+}
+
+/// An event and where it comes from.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    event: Event,
+    source: u64,
+    index: u32,
+}
+
+/// A draft that is read and written at once.
+struct Rewrite {
+    draft: Draft,
+    read: usize,
+    write: usize,
+    /// Written ahead of what was read.
+    queue: VecDeque<Noted>,
+}
+
+impl Rewrite {
+    fn new(draft: Draft) -> Rewrite {
+        Rewrite { draft, read: 0, write: 0, queue: VecDeque::new() }
+    }
+
+    /// How many events were written.
+    fn written(&self) -> usize {
+        self.write + self.queue.len()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Noted> {
+        let draft = &self.draft;
+        let (event, source) = (*draft.events.get(self.read)?, *draft.sources.get(self.read)?);
+        let index = *draft.indices.get(self.read)?;
+        self.read += 1;
+        if let Some(waiting) = self.queue.pop_front() {
+            self.store(waiting);
+        }
+        Some(Noted { event, source, index })
+    }
+
+    #[inline]
+    fn put(&mut self, noted: Noted) {
+        if self.write >= self.read || !self.queue.is_empty() {
+            self.queue.push_back(noted);
+            // Room that was left since.
+            while self.write < self.read
+                && let Some(waiting) = self.queue.pop_front()
+            {
+                self.store(waiting);
+            }
+            return;
+        }
+        self.store(noted);
+    }
+
+    #[inline]
+    fn store(&mut self, noted: Noted) {
+        self.draft.events[self.write] = noted.event;
+        self.draft.sources[self.write] = noted.source;
+        self.draft.indices[self.write] = noted.index;
+        self.write += 1;
+    }
+
+    fn done(mut self) -> Draft {
+        self.draft.events.truncate(self.write);
+        self.draft.sources.truncate(self.write);
+        self.draft.indices.truncate(self.write);
+        for noted in self.queue {
+            self.draft.events.push(noted.event);
+            self.draft.sources.push(noted.source);
+            self.draft.indices.push(noted.index);
+        }
+        self.draft.events.shrink_to_fit();
+        self.draft.sources.shrink_to_fit();
+        self.draft.indices.shrink_to_fit();
+        self.draft
+    }
+}
