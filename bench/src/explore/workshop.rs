@@ -136,7 +136,7 @@ impl Workshop {
             stop: &Stop::default(),
         };
         let surveyed = tool(what(), survey(&request, &mut GuestInput::Reopen(stdin.clone()), &mut |_| {}))?;
-        let (images, armed) = surveyed.arm();
+        let (images, armed) = surveyed.arm_controlled();
         let ours = |name: &OsString| name.to_string_lossy().starts_with("SELVEDGE_");
         let inputs = Inputs {
             argv: std::iter::once(guest.program).chain(guest.args).collect(),

@@ -33,6 +33,7 @@
 mod cells;
 mod finish;
 mod locks;
+mod made_locks;
 mod objects;
 
 use std::collections::BTreeSet;
@@ -168,7 +169,9 @@ pub fn import(process: &Process, options: &Options) -> Imported {
     }
     let unread = events.left_out();
     importer.left_out.lost = unread.lost.saturating_add(unread.unknown).saturating_add(unread.broken);
-    finish::finish(importer, options)
+    let mut imported = finish::finish(importer, options);
+    made_locks::recognise(process, &mut imported);
+    imported
 }
 
 /// What a site does.

@@ -12,4 +12,4 @@ pub mod report;
 
 pub use exit::{EXIT_CODES, ExitCode};
 pub use outcome::{Outcome, Tally};
-pub use report::{Access, Finding, Harm, Kind, Program, Report, Runs, Status};
+pub use report::{Access, Figures, Finding, Harm, Kind, Program, Report, Runs, Status};

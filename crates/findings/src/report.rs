@@ -1,5 +1,7 @@
 //! The JSON of findings: one document for every command that yields them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Tally;
@@ -10,7 +12,7 @@ use crate::outcome::Tally;
 pub const VERSION: u32 = 1;
 
 /// What a command found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
     /// [`VERSION`].
@@ -21,13 +23,47 @@ pub struct Report {
     pub runs: Runs,
     /// What is or may be wrong.
     pub findings: Vec<Finding>,
+    /// How much was looked at and tried, by commands that predict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Figures>,
 }
 
 impl Report {
     /// A report of the current version.
     pub fn new(program: Program, runs: Runs, findings: Vec<Finding>) -> Report {
-        Report { version: VERSION, program, runs, findings }
+        Report { version: VERSION, program, runs, findings, figures: None }
     }
+}
+
+/// How much was looked at and tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Threads of the run with the most.
+    pub threads: u64,
+    /// Variables that threads share, in the run with the most.
+    pub variables: u64,
+    /// Events of all runs that were predicted from.
+    pub events: u64,
+    /// Time for recording, in milliseconds, of all runs.
+    pub recording_ms: f64,
+    /// Time for searching, of all runs.
+    pub analysis_ms: f64,
+    /// Time for making an order of events, on average.
+    pub schedule_ms: f64,
+    /// Predictions by kind, unique by source.
+    pub predicted: BTreeMap<Kind, u64>,
+    /// Of these, proved before anything was run.
+    pub proved: u64,
+    /// Made to happen.
+    pub confirmed: u64,
+    /// Of these, by the first run that tried.
+    pub first_try: u64,
+    /// Of those made to happen, with harm.
+    pub harmful: u64,
+    /// Could not be made to happen.
+    pub refuted: u64,
+    /// For which there was no time.
+    pub untried: u64,
 }
 
 /// A program under test.
