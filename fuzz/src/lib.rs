@@ -16,4 +16,5 @@ pub mod plan;
 pub mod recipe;
 pub mod seeds;
 pub mod table;
+pub mod text;
 pub mod trace;

@@ -126,6 +126,17 @@ pub fn clip() {
     }
 }
 
+/// Writes the seeds of `std_reader`: a trace with every word, and one with all that can be wrong.
+pub fn text() {
+    let Some(folder) = folder() else { return };
+    let good = "T0|fork(T1)|1\nT0|begin|2\nT0|acq(L)|3\nT0|w(V1.2[3])|4\nT0|rel(L)|5\nT0|end|6\nT1|r(V1.2[3])|7\nT0|join(T1)|8\n";
+    let odd =
+        "T0|rel(L)|1\r\nT1|acq(M)|2\nT2|acq(M)|3\nT2|acq(M)|3\nT0|fork(T1)|\nT0|join(T2)\nT2|end\n\nT0|req(x)|9\nT0|w(";
+    for (name, text) in [("good", good), ("odd", odd), ("not", "T0 reads x\n")] {
+        put(&folder, name, text.as_bytes());
+    }
+}
+
 fn switch(text: &str) -> Option<Choice> {
     let schedule: Schedule = format!("s1:{text}").parse().ok()?;
     schedule.first().map(bare)

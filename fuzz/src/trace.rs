@@ -3,10 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use selvedge_analyze::import::{Options, import};
 use selvedge_trace::model::verb;
 use selvedge_trace::state::{Heap, Locksets};
 use selvedge_trace::std_text::write_std;
 use selvedge_trace::{EventRef, Process, Survey, TraceFile};
+
+use crate::text;
 
 /// Most events that are asked about one by one.
 const BOUND: usize = 20_000;
@@ -29,6 +32,20 @@ pub fn exercise(bytes: Vec<u8>) {
     let events = threads(&process);
     merged(&process, events);
     questions(&process);
+    imported(&process, events);
+}
+
+/// Imports it, both ways.
+fn imported(process: &Process, events: u64) {
+    for keep_private in [false, true] {
+        let options = Options { keep_private, most_events: BOUND as u32 };
+        let imported = import(process, &options);
+        text::history(&imported.history);
+        assert!(imported.left_out.cut || imported.events == events, "every event is imported or counted");
+        for number in 0..imported.history.len() as u32 {
+            assert!(imported.event_ref(number).is_some() && imported.place(number).is_some());
+        }
+    }
 }
 
 fn describe(file: &TraceFile) {

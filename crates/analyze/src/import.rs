@@ -32,7 +32,7 @@
 
 mod cells;
 mod finish;
-mod locks;
+pub(crate) mod locks;
 mod made_locks;
 mod objects;
 

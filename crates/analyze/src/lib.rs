@@ -8,8 +8,11 @@
 
 pub mod history;
 pub mod import;
+pub mod names;
 pub mod prediction;
+pub mod std_text;
 
 pub use history::{Event, EventNo, History, Op};
 pub use import::import;
+pub use names::Names;
 pub use prediction::{Goal, Prediction, Proof, Relation};

@@ -593,6 +593,25 @@ fn what_is_too_much_is_cut() {
     assert_eq!((imported.history.len(), imported.left_out.long), (2, 3));
 }
 
+#[test]
+fn long_ranges_are_cut_like_others() {
+    let mut steps = Steps::default();
+    let size = 1 << 20;
+    steps.range(0, X + 4, size, true);
+    for at in (0..size).step_by(4096 * 16) {
+        steps.access(1, READ8, X + 2048 + at);
+    }
+    steps.event(0, K::Alloc, [X + 8192, size / 2]).range(1, X, size, true).range(0, X + 3, size, false);
+    let imported = steps.import_all();
+    let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
+    for (event, source) in imported.history.events.iter().zip(&imported.history.sources) {
+        *covered.entry(*source).or_default() += u64::from(imported.variables[event.target as usize].size);
+    }
+    let whole: Vec<u64> = covered.into_values().collect();
+    assert_eq!((whole[0], whole[1], whole[16], whole[17], whole[18]), (size, 8, 8, size, size));
+    assert_eq!(whole.len(), 19);
+}
+
 /// One step of a random program over a little memory.
 #[derive(Clone, Debug)]
 enum Step {
@@ -604,24 +623,31 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..3_u32, 0..64_u64, 1..20_u64, any::<bool>())
             .prop_map(|(thread, at, size, write)| Step::Access { thread, at, size, write }),
+        1 => (0..3_u32, 0..64_u64, 4000..12_300_u64, any::<bool>())
+            .prop_map(|(thread, at, size, write)| Step::Access { thread, at, size, write }),
+        1 => (0..3_u32, 4000..12_300_u64, 1..20_u64, any::<bool>())
+            .prop_map(|(thread, at, size, write)| Step::Access { thread, at, size, write }),
         1 => (0..64_u64, 0..30_u64).prop_map(|(at, size)| Step::Alloc { at, size }),
+        1 => (0..6000_u64, 0..6000_u64).prop_map(|(at, size)| Step::Alloc { at, size }),
     ]
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// Against a plain model: for each byte, the boundaries of its lifetime.
     #[test]
-    fn variables_are_what_lies_between_boundaries(steps in prop::collection::vec(step(), 1..60)) {
+    fn variables_are_what_lies_between_boundaries(steps in prop::collection::vec(step(), 1..40)) {
         // Close to a page's end.
         let base = 0x7000_0000_0fe0_u64;
         let mut made = Steps::default();
-        let mut life = [0_u32; 96];
+        let mut life = vec![0_u32; 16_384];
         let mut accesses = Vec::new();
         for step in &steps {
             match *step {
                 Step::Access { thread, at, size, write } => {
                     made.range(thread, base + at, size, write);
-                    accesses.push((made.time - 1, at, size, life));
+                    accesses.push((made.time - 1, at, size, life.clone()));
                 }
                 Step::Alloc { at, size } => {
                     made.event(0, K::Alloc, [base + at, size]);

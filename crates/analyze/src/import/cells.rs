@@ -7,7 +7,7 @@
 //!
 //! Addresses are found by *granules* of eight bytes: for each, the first extent that has a byte there, which leads to the
 //! others by `next`. The larger half of a cut keeps its number and only the granules of the smaller are rewritten, so
-//! a block that is cleared at once and then filled word by word costs n log n.
+//! a block that is cleared at once and then filled word by word costs n log n. A page that lies in one extent has no granules.
 
 use rustc_hash::FxHashMap;
 
@@ -20,8 +20,10 @@ const RECENT: usize = 256;
 
 /// Most bytes of an access that are looked at.
 pub(super) const MAX_RANGE: u64 = 1 << 26;
-/// Most extents: what one access may add stays below the numbers that there are.
-const MAX_EXTENTS: usize = u32::MAX as usize - (1 << 28);
+/// Most extents: what one access may add stays below [`WHOLE`].
+const MAX_EXTENTS: usize = WHOLE as usize - (1 << 27);
+/// A page of one extent: the rest of the number is the extent.
+const WHOLE: u32 = 1 << 31;
 
 /// No thread.
 pub(super) const NOBODY: u16 = u16::MAX;
@@ -62,12 +64,14 @@ struct Node {
 /// All variables of a process, dead ones too.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// Page number to number in `granules`. Only looked up.
+    /// Page number to number in `granules`, or extent and [`WHOLE`]. Its order means nothing.
     pages: FxHashMap<u64, u32>,
-    /// Pages looked up of late: page number plus one, number in `granules`.
+    /// Pages in `granules` looked up of late: page number plus one, number.
     recent: Box<[(u64, u32); RECENT]>,
     /// For each granule of each page the first extent that has a byte in it, or 0.
     granules: Vec<u32>,
+    /// Pages in `granules` that are free again.
+    spare: Vec<u32>,
     extents: Vec<Extent>,
     nodes: Vec<Node>,
 }
@@ -99,6 +103,7 @@ impl Cells {
             pages: FxHashMap::default(),
             recent: Box::new([(0, 0); RECENT]),
             granules: Vec::new(),
+            spare: Vec::new(),
             extents: vec![Extent::default()],
             nodes: vec![Node::default()],
         }
@@ -314,24 +319,30 @@ impl Cells {
         node
     }
 
-    /// Where the granules of a page are.
+    /// What is in a page.
     #[inline]
-    fn page(&mut self, page: u64) -> Option<usize> {
-        let slot = (page ^ page >> 8) as usize % RECENT;
+    fn page(&mut self, page: u64) -> Page {
+        let slot = recent_slot(page);
         let (key, number) = self.recent[slot];
         if key == page + 1 {
-            return Some(number as usize * PAGE);
+            return Page::Granules(number as usize * PAGE);
         }
-        let number = *self.pages.get(&page)?;
-        self.recent[slot] = (page + 1, number);
-        Some(number as usize * PAGE)
+        match self.pages.get(&page) {
+            None => Page::Empty,
+            Some(number) if number & WHOLE != 0 => Page::Whole(number & !WHOLE),
+            Some(number) => {
+                self.recent[slot] = (page + 1, *number);
+                Page::Granules(*number as usize * PAGE)
+            }
+        }
     }
 
     #[inline]
     fn entry(&mut self, granule: u64) -> u32 {
         match self.page(granule >> PAGE_SHIFT) {
-            Some(at) => self.granules[at + granule as usize % PAGE],
-            None => 0,
+            Page::Granules(at) => self.granules[at + granule as usize % PAGE],
+            Page::Whole(id) => id,
+            Page::Empty => 0,
         }
     }
 
@@ -339,29 +350,53 @@ impl Cells {
         self.fill(granule, granule + 1, id);
     }
 
-    /// Sets the entries of granules `from..to`; pages are made only for what is not 0.
+    /// Sets the entries of granules `from..to`.
     fn fill(&mut self, mut from: u64, to: u64, id: u32) {
         while from < to {
             let page = from >> PAGE_SHIFT;
             let end = to.min((page + 1) << PAGE_SHIFT);
-            let at = match self.page(page) {
-                Some(at) => Some(at),
-                None if id != 0 => Some(self.make_page(page)),
-                None => None,
-            };
-            if let Some(at) = at {
+            let len = (end - from) as usize;
+            if len == PAGE {
+                self.fill_page(page, id);
+            } else if let Some(at) = self.granules_of(page, id != 0) {
                 let first = at + from as usize % PAGE;
-                self.granules[first..first + (end - from) as usize].fill(id);
+                self.granules[first..first + len].fill(id);
             }
             from = end;
         }
     }
 
-    fn make_page(&mut self, page: u64) -> usize {
-        let at = self.granules.len();
-        self.granules.resize(at + PAGE, 0);
-        self.pages.insert(page, (at / PAGE) as u32);
-        at
+    fn fill_page(&mut self, page: u64, id: u32) {
+        let before = match id {
+            0 => self.pages.remove(&page),
+            id => self.pages.insert(page, id | WHOLE),
+        };
+        if let Some(number) = before.filter(|number| number & WHOLE == 0) {
+            self.spare.push(number);
+            let recent = &mut self.recent[recent_slot(page)];
+            if recent.0 == page + 1 {
+                *recent = (0, 0);
+            }
+        }
+    }
+
+    /// Where the granules of a page are, made where there are none yet; an empty page stays so unless it is `wanted`.
+    fn granules_of(&mut self, page: u64, wanted: bool) -> Option<usize> {
+        let id = match self.page(page) {
+            Page::Granules(at) => return Some(at),
+            Page::Empty if !wanted => return None,
+            Page::Empty => 0,
+            Page::Whole(id) => id,
+        };
+        let number = self.spare.pop().unwrap_or((self.granules.len() / PAGE) as u32);
+        let at = number as usize * PAGE;
+        if at == self.granules.len() {
+            self.granules.resize(at + PAGE, id);
+        } else {
+            self.granules[at..at + PAGE].fill(id);
+        }
+        self.pages.insert(page, number);
+        Some(at)
     }
 
     /// The first entry of granules `from..to` that is not 0.
@@ -369,15 +404,34 @@ impl Cells {
         while from < to {
             let page = from >> PAGE_SHIFT;
             let end = to.min((page + 1) << PAGE_SHIFT);
-            if let Some(at) = self.page(page) {
-                let first = at + from as usize % PAGE;
-                let found = self.granules[first..first + (end - from) as usize].iter().find(|id| **id != 0);
-                if let Some(id) = found {
-                    return Some(*id);
+            match self.page(page) {
+                Page::Empty => {}
+                Page::Whole(id) => return Some(id),
+                Page::Granules(at) => {
+                    let first = at + from as usize % PAGE;
+                    let found = self.granules[first..first + (end - from) as usize].iter().find(|id| **id != 0);
+                    if let Some(id) = found {
+                        return Some(*id);
+                    }
                 }
             }
             from = end;
         }
         None
     }
+}
+
+/// What is in a page.
+#[derive(Clone, Copy, Debug)]
+enum Page {
+    /// Nothing.
+    Empty,
+    /// One extent, which may go on outside.
+    Whole(u32),
+    /// What the granules from here on say.
+    Granules(usize),
+}
+
+fn recent_slot(page: u64) -> usize {
+    (page ^ page >> 8) as usize % RECENT
 }

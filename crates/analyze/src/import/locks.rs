@@ -14,19 +14,26 @@ pub struct Lock {
 
 /// A lock while the trace is read.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) lock: Lock,
+pub(crate) struct Held {
+    pub(crate) lock: Lock,
     owner: Option<(u16, u32)>,
     readers: Vec<(u16, u32)>,
     /// Released by a thread that did not hold it, or taken while another held it: not a lock that analyses know.
-    pub(super) irregular: bool,
+    pub(crate) irregular: bool,
     /// The variable that says whether it is held, or 0: only where an attempt to take it failed.
-    pub(super) state: u32,
+    pub(crate) state: u32,
+}
+
+impl Held {
+    /// Whether somebody holds it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.owner.is_some() || !self.readers.is_empty()
+    }
 }
 
 /// What an acquisition or a release means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// It changes hands, in this mode.
     Real(Mode),
     /// It is held already, or still.
@@ -35,15 +42,15 @@ pub(super) enum Change {
 
 /// All locks.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
+pub(crate) struct Locks {
     /// The lock that is now at an address. Only looked up.
     at: FxHashMap<u64, u32>,
-    pub(super) all: Vec<Held>,
+    pub(crate) all: Vec<Held>,
 }
 
 impl Locks {
     /// The lock at an address, and whether it is new.
-    pub(super) fn number(&mut self, addr: u64, primitive: Primitive) -> (u32, bool) {
+    pub(crate) fn number(&mut self, addr: u64, primitive: Primitive) -> (u32, bool) {
         let next = self.all.len() as u32;
         let number = *self.at.entry(addr).or_insert(next);
         if number == next {
@@ -54,11 +61,11 @@ impl Locks {
     }
 
     /// What is at this address later is another lock.
-    pub(super) fn forget(&mut self, addr: u64) {
+    pub(crate) fn forget(&mut self, addr: u64) {
         self.at.remove(&addr);
     }
 
-    pub(super) fn acquire(&mut self, lock: u32, thread: u16, mode: Mode) -> Change {
+    pub(crate) fn acquire(&mut self, lock: u32, thread: u16, mode: Mode) -> Change {
         let held = &mut self.all[lock as usize];
         if held.irregular {
             return Change::Real(mode);
@@ -86,7 +93,7 @@ impl Locks {
     }
 
     /// A release; a wait releases `fully`, however often the lock is held.
-    pub(super) fn release(&mut self, lock: u32, thread: u16, fully: bool) -> Change {
+    pub(crate) fn release(&mut self, lock: u32, thread: u16, fully: bool) -> Change {
         let held = &mut self.all[lock as usize];
         if held.irregular {
             return Change::Real(Mode::Exclusive);
