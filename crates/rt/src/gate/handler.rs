@@ -179,5 +179,7 @@ pub fn ends(before: Before, signal: usize) {
         give_away(held, seat);
     }
     // Otherwise the thread keeps the baton, and gets past the wait that was interrupted: where it had to give way
-    // once more, one who sends it signals all the time would keep it here for ever.
+    // once more, one who sends it signals all the time would keep it here for ever. With `SA_RESTART` the kernel
+    // goes back to sleep on the word that the thread is parked on, unless that says that there is something to see.
+    seat.word(seat::GO).store(1, Ordering::SeqCst);
 }

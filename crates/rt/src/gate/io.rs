@@ -1,11 +1,17 @@
 //! Input and output under control.
 //!
-//! A thread whose descriptor is not ready parks in the gate, not in the kernel. Readiness is looked at only after
-//! the process itself has read, written or closed something, and while nothing can run: what threads tell each
-//! other through pipes and sockets then comes in the same order every time. What the world outside tells them
-//! does not, and cannot.
+//! A thread whose descriptor is not ready parks in the gate, not in the kernel. Readiness is looked at after the
+//! process itself has read, written or closed something, so what threads tell each other through pipes and sockets
+//! comes in the same order every time. What the world outside tells them does not, and cannot; it is looked for
+//! while nothing can run, and every [`BETWEEN_LOOKS`] steps while something can. Where nobody outside writes,
+//! those looks find nothing, and change nothing.
+//!
+//! A server has housekeepers: threads that sleep a little, look around, and sleep again. As sleeps take no time, one of
+//! them alone would run through hours, and all the steps that a run may have, before the first request has come.
+//! So where some threads wait for input and the others have done nothing but sleep for a while, sleeps take
+//! their time ([`only_sleeps`]).
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use selvedge_events::control::{SeatState, seat};
 
@@ -15,6 +21,13 @@ use crate::sys;
 
 /// How long to wait between two looks while nothing can run.
 pub const IDLE_NS: u64 = 2_000_000;
+
+/// Steps after which what the world may have sent is looked for, whoever can run.
+pub const BETWEEN_LOOKS: u64 = 256;
+/// Sleeps after which those who still wait for input are taken to wait for the world.
+const MANY_SLEEPS: u32 = 100;
+/// Sleeps since some descriptor became ready, while somebody waited for one.
+static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 /// Something was read, written or closed since the last look.
 static CHANGED: AtomicBool = AtomicBool::new(true);
@@ -68,9 +81,21 @@ pub fn look() {
     }
     for seat in seats().filter(|seat| seat.state() == SeatState::Io) {
         if is_ready(seat) {
+            SLEEPS.store(0, Ordering::Relaxed);
             seat.set_state(SeatState::Ready);
         }
     }
+}
+
+/// Counts a sleep. True where the program has slept so often, with nobody getting the input that it waits for, that
+/// this sleep is to take its time.
+pub fn only_sleeps() -> bool {
+    let Some(_held) = super::lock() else { return false };
+    if !super::park::is_world_expected() {
+        SLEEPS.store(0, Ordering::Relaxed);
+        return false;
+    }
+    SLEEPS.fetch_add(1, Ordering::Relaxed) >= MANY_SLEEPS
 }
 
 impl Visit {

@@ -10,7 +10,8 @@
 //! - Sleeps take no time: a sleeper may run at once where its time is near ([`time::NEAR`]), else when nothing
 //!   else can. Time-outs of waits fire when nothing else can run, unless the run asks for eager ones.
 //! - Input and output that is not ready parks its thread until a look at the descriptor says that it is; the
-//!   looks come after every input or output of the process, so what threads send each other is deterministic.
+//!   looks come after every input or output of the process, so what threads send each other is deterministic. A
+//!   program that does nothing but sleep while it waits for input sleeps really ([`io`]).
 //! - A call that may block otherwise is made without the baton, and the thread queues for it afterwards.
 //! - A thread that blocks where we cannot see it is noticed by one of those that wait ([`park`]).
 //! - A deadlock is reported only where no signal, timer, input or other process could still wake anybody.
@@ -491,6 +492,9 @@ pub fn enter() {
 
 /// The strategy's choice. The gate's lock is held. `None`: nobody can run.
 fn next(current: Seat, standing: Standing) -> Option<Seat> {
+    if get64(at::STEPS).is_multiple_of(io::BETWEEN_LOOKS) {
+        io::changed();
+    }
     io::look();
     time::fire();
     let table = &mut Table;

@@ -157,13 +157,17 @@ fn world_may_wake() -> bool {
         || (!sink::is_sealed() && sys::signals_may_come(handler::is_handled))
 }
 
+/// Whether something may come from outside, so that time is not ours to turn forward. Signals from other processes
+/// are no reason to wait: nobody knows whether one will ever come.
+pub fn is_world_expected() -> bool {
+    let expected = |seat| waits_for_the_world(seat) && !signal::is_awaited_by(seat);
+    seats().any(expected) || UNSEATED.load(Ordering::Relaxed) > 0
+}
+
 /// Nobody can run, and all have tried: time passes, or the world is waited for, or this is the end.
 fn resolve(held: Locked) {
     let found_by = Seat(IDLE_FOR.load(Ordering::Relaxed));
-    // Time is not ours to turn forward while something may come from outside. Signals from other processes are no
-    // reason to wait: nobody knows whether one will ever come.
-    let expected = |seat| waits_for_the_world(seat) && !signal::is_awaited_by(seat);
-    let world = seats().any(expected) || UNSEATED.load(Ordering::Relaxed) > 0;
+    let world = is_world_expected();
     // Somebody may have come back while others tried.
     let mut chosen = next(found_by, Standing::Stuck);
     if chosen.is_none() && !world && time::advance() {
