@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod history;
+pub mod predict;
 pub mod prediction;
 
 pub use history::{Event, EventNo, History, Op};
