@@ -171,6 +171,13 @@ impl<'h> Graph<'h> {
         self.lockset[event as usize]
     }
 
+    /// The locks that an event's thread holds after it.
+    pub fn lockset_after(&self, event: EventNo) -> LocksetNo {
+        let changes = &self.changes[usize::from(self.event(event).thread)];
+        let until = changes.partition_point(|change| change.event <= event);
+        changes[..until].last().map_or(EMPTY, |change| change.after)
+    }
+
     /// The number of an event among those of its thread.
     pub fn own(&self, event: EventNo) -> u32 {
         self.own[event as usize]
