@@ -9,6 +9,7 @@
 pub mod history;
 pub mod import;
 pub mod names;
+pub mod predict;
 pub mod prediction;
 pub mod std_text;
 

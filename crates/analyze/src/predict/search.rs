@@ -1,0 +1,525 @@
+//! The search on one variable: pairs and triples (section 5.2, Algorithms 1 and 2).
+//!
+//! Accesses that are alike (thread, operation, location, lockset) form a *group*, pairs of accesses in one region that
+//! are alike (groups, fewest locks between them, scope) form a *unit*. All static conditions (types, locks) are decided
+//! once for two groups, or for a unit and a group. What is left is the partial order, and of each group and unit only the
+//! latest instance matters for it: if an event is not ordered after the latest, it is certainly one to
+//! pair with, and if it is, then it is after all earlier ones too. So each variable is walked once, no list of instances
+//! is kept, and nothing is missed; [`MAX_CHECKS`] bounds the work for an access. What is found three times over is no
+//! longer looked for.
+//!
+//! Departures from the paper:
+//! - Algorithm 1 asks for locksets whose intersection is *not* empty; it means empty.
+//! - Algorithm 2 looks for a place between the two accesses that is independent of the third. We ask that the third is not
+//!   ordered before the first nor after the second, and compare its locks with the fewest that are held between them. This also
+//!   admits an interleaving that happened, which the paper reports separately.
+//! - A pair in a region: an access with the last read, the last write and the first access of the variable in it.
+//! - Order violations need no compatible locks, since whole critical sections may change places.
+
+use crate::history::{EventNo, Op};
+
+use super::candidates::{Finds, Offer};
+use super::graph::{Graph, Scope};
+use super::hash::Map;
+use super::lockset::LocksetNo;
+use super::order::Strength;
+use super::patterns::At;
+use super::plan::{Pair, Plans, act, acts3};
+
+/// How many groups of accesses a variable may have.
+pub const MAX_GROUPS: usize = 256;
+/// How many units.
+pub const MAX_UNITS: usize = 256;
+/// How many other groups, and how many units, an access is compared with; they take turns.
+pub const MAX_CHECKS: usize = 64;
+
+/// Accesses of one variable that are alike.
+#[derive(Debug, Default)]
+struct Group {
+    thread: u16,
+    op: u8,
+    location: u32,
+    lockset: LocksetNo,
+    last: EventNo,
+    /// Groups of other threads that may be paired with this one.
+    rivals: Vec<Rival>,
+    /// Links to units between whose events this group may come.
+    links: Vec<u32>,
+    turn: usize,
+    link_turn: usize,
+}
+
+/// Another group, and what is still looked for: bits over [`Plans::pairs`].
+#[derive(Clone, Copy, Debug)]
+struct Rival {
+    group: u32,
+    /// With the other's event first.
+    after: u32,
+    /// With this group's event first, which did not happen.
+    before: u32,
+    /// Not again before this event.
+    quiet: EventNo,
+}
+
+/// Pairs of accesses that are alike.
+#[derive(Debug, Default)]
+struct Unit {
+    groups: [u32; 2],
+    gap: LocksetNo,
+    scope: u8,
+    last: [EventNo; 2],
+    links: Vec<u32>,
+    turn: usize,
+}
+
+/// A unit and a group that may come between, and what is still looked for: bits over [`Plans::triples`].
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    unit: u32,
+    group: u32,
+    wanted: u32,
+    strength: Strength,
+    quiet: EventNo,
+}
+
+/// What a thread last did to the variable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// One more than the variable that this is about.
+    variable: u32,
+    read: Option<(EventNo, u32)>,
+    write: Option<(EventNo, u32)>,
+    /// The first access of the region that the thread is in.
+    first: Option<(EventNo, u32)>,
+}
+
+/// The search, with its working memory.
+#[derive(Debug)]
+pub(crate) struct Search<'a, 'h> {
+    graph: &'a Graph<'h>,
+    plans: &'a Plans,
+    finds: &'a mut Finds,
+    groups: Vec<Group>,
+    group_count: usize,
+    group_index: Option<Map<(u16, u8, u32, u32), u32>>,
+    units: Vec<Unit>,
+    unit_count: usize,
+    unit_index: Option<Map<(u32, u32, u32, u8), u32>>,
+    links: Vec<Link>,
+    recent: Vec<Recent>,
+}
+
+/// Up to so many groups or units are searched one by one.
+const FEW: usize = 16;
+
+/// The numbers of [`Op`]s that are accesses.
+const OPS: [Op; 5] = [Op::Read, Op::Write, Op::AtomicRead, Op::AtomicWrite, Op::AtomicUpdate];
+
+const _: () = assert!(OPS[0] as u8 == 0 && OPS[1] as u8 == 1 && OPS[2] as u8 == 2);
+const _: () = assert!(OPS[3] as u8 == 3 && OPS[4] as u8 == 4);
+
+impl<'a, 'h> Search<'a, 'h> {
+    pub(crate) fn new(graph: &'a Graph<'h>, plans: &'a Plans, finds: &'a mut Finds) -> Search<'a, 'h> {
+        Search {
+            graph,
+            plans,
+            finds,
+            groups: Vec::new(),
+            group_count: 0,
+            group_index: None,
+            units: Vec::new(),
+            unit_count: 0,
+            unit_index: None,
+            links: Vec::new(),
+            recent: vec![Recent::default(); graph.history.threads as usize],
+        }
+    }
+
+    /// Searches all variables.
+    pub(crate) fn run(&mut self) {
+        for variable in 0..self.graph.history.variables {
+            self.variable(variable);
+        }
+    }
+
+    fn variable(&mut self, variable: u32) {
+        let graph = self.graph;
+        let events = graph.of_variable(variable);
+        (self.group_count, self.unit_count) = (0, 0);
+        (self.group_index, self.unit_index) = (None, None);
+        self.links.clear();
+        for &event in events {
+            let Some(group) = self.group(event) else {
+                self.finds.dropped.groups += 1;
+                continue;
+            };
+            self.with_rivals(group, event);
+            self.between(group, event);
+            self.pairs_with(variable, group, event);
+            self.groups[group as usize].last = event;
+            if graph.last_write(variable) == Some(event) {
+                self.at_the_end(event);
+            }
+        }
+    }
+
+    /// The group of an event, new if need be.
+    fn group(&mut self, number: EventNo) -> Option<u32> {
+        let event = self.graph.event(number);
+        let lockset = self.graph.lockset(number);
+        let op = event.op as u8;
+        let known = match &self.group_index {
+            Some(index) => index.get(&(event.thread, op, event.location, lockset)).copied(),
+            None => self.groups[..self.group_count]
+                .iter()
+                .position(|group| {
+                    group.location == event.location
+                        && group.thread == event.thread
+                        && group.lockset == lockset
+                        && group.op == op
+                })
+                .map(|at| at as u32),
+        };
+        if known.is_some() {
+            return known;
+        }
+        if self.group_count == MAX_GROUPS {
+            return None;
+        }
+        let new = self.group_count;
+        if self.groups.len() == new {
+            self.groups.push(Group::default());
+        }
+        let group = &mut self.groups[new];
+        group.rivals.clear();
+        group.links.clear();
+        (group.thread, group.op, group.location, group.lockset) = (event.thread, op, event.location, lockset);
+        (group.last, group.turn, group.link_turn) = (number, 0, 0);
+        self.group_count += 1;
+        let key = |group: &Group| (group.thread, group.op, group.location, group.lockset);
+        if self.group_count > FEW {
+            let groups = &self.groups[..self.group_count];
+            let index = self
+                .group_index
+                .get_or_insert_with(|| groups.iter().enumerate().map(|(at, group)| (key(group), at as u32)).collect());
+            index.insert(key(&groups[new]), new as u32);
+        }
+        self.introduce(new);
+        self.at_the_beginning(new, number);
+        Some(new as u32)
+    }
+
+    /// Finds a new group's rivals and the units that it may come between.
+    fn introduce(&mut self, new: usize) {
+        let (old, rest) = self.groups.split_at_mut(new);
+        let group = &mut rest[0];
+        for (number, other) in old.iter_mut().enumerate() {
+            if other.thread == group.thread {
+                continue;
+            }
+            let (ours, theirs) = (OPS[usize::from(group.op)], OPS[usize::from(other.op)]);
+            let free = self.graph.locksets.compatible(group.lockset, other.lockset);
+            let race = free && !(ours.is_atomic() && theirs.is_atomic());
+            let same_place = group.location == other.location;
+            // Bits of what is wanted with one event before the other.
+            let wanted = |first: Op, second: Op, turned: bool| {
+                let pairs = &self.plans.pairs[act(first)][act(second)];
+                pairs.iter().enumerate().fold(0, |bits, (bit, pair)| {
+                    let fits = (!pair.adjacent || race)
+                        && !(pair.unless_race && race)
+                        && (!pair.reordered || turned)
+                        && !(pair.distinct && same_place);
+                    bits | (u32::from(fits) << bit)
+                })
+            };
+            // The rival of the later event: in a rival's list its own group is the one that comes later.
+            let mine = Rival {
+                group: number as u32,
+                after: wanted(theirs, ours, false),
+                before: wanted(ours, theirs, true),
+                quiet: 0,
+            };
+            let yours = Rival {
+                group: new as u32,
+                after: wanted(ours, theirs, false),
+                before: wanted(theirs, ours, true),
+                quiet: 0,
+            };
+            if mine.after | mine.before != 0 {
+                group.rivals.push(mine);
+            }
+            if yours.after | yours.before != 0 {
+                other.rivals.push(yours);
+            }
+        }
+        for unit in 0..self.unit_count {
+            self.link(unit, new);
+        }
+    }
+
+    /// Links a unit and a group if the group may come between the unit's events.
+    fn link(&mut self, unit: usize, group: usize) {
+        let (u, g) = (&self.units[unit], &self.groups[group]);
+        let [p, q] = u.groups.map(|group| &self.groups[group as usize]);
+        if p.thread == g.thread {
+            return;
+        }
+        let ops = [p.op, g.op, q.op].map(|op| OPS[usize::from(op)]);
+        let wanted = self.plans.triples[usize::from(u.scope)][acts3(ops.map(act))].len();
+        if wanted == 0 || !self.graph.locksets.compatible(u.gap, g.lockset) {
+            return;
+        }
+        let strength = if ops.iter().any(|op| op.is_atomic()) { Strength::Firm } else { Strength::Full };
+        let number = self.links.len() as u32;
+        self.links.push(Link { unit: unit as u32, group: group as u32, wanted: (1 << wanted) - 1, strength, quiet: 0 });
+        self.units[unit].links.push(number);
+        self.groups[group].links.push(number);
+    }
+
+    /// Compares an access with the latest of its rivals.
+    fn with_rivals(&mut self, group: u32, event: EventNo) {
+        let mut rivals = std::mem::take(&mut self.groups[group as usize].rivals);
+        if rivals.is_empty() {
+            self.groups[group as usize].rivals = rivals;
+            return;
+        }
+        let op = OPS[usize::from(self.groups[group as usize].op)];
+        let mut turn = self.groups[group as usize].turn;
+        let mut done = false;
+        for _ in 0..rivals.len().min(MAX_CHECKS) {
+            turn = if turn + 1 >= rivals.len() { 0 } else { turn + 1 };
+            let rival = &mut rivals[turn];
+            if event < rival.quiet {
+                continue;
+            }
+            let other = &self.groups[rival.group as usize];
+            let (last, other_op) = (other.last, OPS[usize::from(other.op)]);
+            let atomic = op.is_atomic() || other_op.is_atomic();
+            let free = !self.graph.order.before(last, event, Strength::Full);
+            let loose = free || (atomic && !self.graph.order.before(last, event, Strength::Firm));
+            if !loose {
+                continue;
+            }
+            let plans = self.plans;
+            let mut wait = u32::MAX;
+            let orders = [
+                (&plans.pairs[act(other_op)][act(op)], [last, event], &mut rival.after),
+                (&plans.pairs[act(op)][act(other_op)], [event, last], &mut rival.before),
+            ];
+            for (pairs, events, wanted) in orders {
+                for (bit, pair) in pairs.iter().enumerate() {
+                    if *wanted >> bit & 1 == 0 {
+                        continue;
+                    }
+                    if !free && pair.adjacent {
+                        wait = 1;
+                        continue;
+                    }
+                    match self.finds.offer(self.graph, pair.plan, &events) {
+                        Offer::Later(apart) => wait = wait.min(apart),
+                        Offer::Enough => *wanted &= !(1 << bit),
+                    }
+                }
+            }
+            rival.quiet = event.saturating_add(wait);
+            done |= rival.after | rival.before == 0;
+        }
+        if rivals.len() > MAX_CHECKS {
+            self.finds.dropped.checks += (rivals.len() - MAX_CHECKS) as u64;
+        }
+        if done {
+            rivals.retain(|rival| rival.after | rival.before != 0);
+        }
+        let group = &mut self.groups[group as usize];
+        (group.rivals, group.turn) = (rivals, turn);
+    }
+
+    /// Puts an access between the latest events of the units that its group may come between.
+    fn between(&mut self, group: u32, event: EventNo) {
+        let mut links = std::mem::take(&mut self.groups[group as usize].links);
+        let mut turn = self.groups[group as usize].link_turn;
+        let mut done = false;
+        for _ in 0..links.len().min(MAX_CHECKS) {
+            turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
+            let link = self.links[links[turn] as usize];
+            if link.wanted == 0 {
+                done = true;
+            } else if event >= link.quiet {
+                let [first, second] = self.units[link.unit as usize].last;
+                if !self.graph.order.before(second, event, link.strength) {
+                    self.offer(links[turn], [first, event, second]);
+                }
+            }
+        }
+        if links.len() > MAX_CHECKS {
+            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
+        }
+        if done {
+            links.retain(|link| self.links[*link as usize].wanted != 0);
+        }
+        let group = &mut self.groups[group as usize];
+        (group.links, group.link_turn) = (links, turn);
+    }
+
+    fn offer(&mut self, link: u32, events: [EventNo; 3]) {
+        let link = &mut self.links[link as usize];
+        let unit = &self.units[link.unit as usize];
+        let acts = [unit.groups[0], link.group, unit.groups[1]]
+            .map(|group| act(OPS[usize::from(self.groups[group as usize].op)]));
+        let mut wait = u32::MAX;
+        for (bit, plan) in self.plans.triples[usize::from(unit.scope)][acts3(acts)].iter().enumerate() {
+            if link.wanted >> bit & 1 == 1 {
+                match self.finds.offer(self.graph, *plan, &events) {
+                    Offer::Later(apart) => wait = wait.min(apart),
+                    Offer::Enough => link.wanted &= !(1 << bit),
+                }
+            }
+        }
+        link.quiet = events.into_iter().max().unwrap_or(0).saturating_add(wait);
+    }
+
+    /// Forms the pairs that end with an access.
+    fn pairs_with(&mut self, variable: u32, group: u32, event: EventNo) {
+        let g = &self.groups[group as usize];
+        let (thread, op) = (usize::from(g.thread), OPS[usize::from(g.op)]);
+        let recent = &mut self.recent[thread];
+        if recent.variable != variable + 1 {
+            *recent = Recent { variable: variable + 1, ..Recent::default() };
+        }
+        let Recent { read, write, first, .. } = *recent;
+        let in_region = |earlier: (EventNo, u32)| self.graph.scope(earlier.0, event) == Some(Scope::Region);
+        if !first.is_some_and(in_region) {
+            recent.first = Some((event, group));
+        }
+        if op.reads() {
+            recent.read = Some((event, group));
+        }
+        if op.writes() {
+            recent.write = Some((event, group));
+        }
+        let first = first.filter(|first| in_region(*first));
+        let mut seen = [None; 3];
+        for (at, earlier) in [write, read, first].into_iter().enumerate() {
+            if let Some((earlier, with)) = earlier
+                && !seen.contains(&Some(earlier))
+            {
+                seen[at] = Some(earlier);
+                if let Some(scope) = self.graph.scope(earlier, event) {
+                    self.pair([with, group], [earlier, event], scope);
+                }
+            }
+        }
+    }
+
+    fn pair(&mut self, groups: [u32; 2], events: [EventNo; 2], scope: Scope) {
+        let gap = self.graph.gap(events[0], events[1]);
+        let Some(unit) = self.unit(groups, gap, scope as u8) else {
+            self.finds.dropped.units += 1;
+            return;
+        };
+        self.units[unit].last = events;
+        let mut links = std::mem::take(&mut self.units[unit].links);
+        let mut turn = self.units[unit].turn;
+        let mut done = false;
+        for _ in 0..links.len().min(MAX_CHECKS) {
+            turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
+            let link = self.links[links[turn] as usize];
+            let other = self.groups[link.group as usize].last;
+            if link.wanted == 0 {
+                done = true;
+            } else if events[1] >= link.quiet
+                && (other > events[0] || !self.graph.order.before(other, events[0], link.strength))
+            {
+                self.offer(links[turn], [events[0], other, events[1]]);
+            }
+        }
+        if links.len() > MAX_CHECKS {
+            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
+        }
+        if done {
+            links.retain(|link| self.links[*link as usize].wanted != 0);
+        }
+        (self.units[unit].links, self.units[unit].turn) = (links, turn);
+    }
+
+    fn unit(&mut self, groups: [u32; 2], gap: LocksetNo, scope: u8) -> Option<usize> {
+        let known = match &self.unit_index {
+            Some(index) => index.get(&(groups[0], groups[1], gap, scope)).map(|at| *at as usize),
+            None => self.units[..self.unit_count]
+                .iter()
+                .position(|unit| unit.groups == groups && unit.gap == gap && unit.scope == scope),
+        };
+        if known.is_some() {
+            return known;
+        }
+        if self.unit_count == MAX_UNITS {
+            return None;
+        }
+        let new = self.unit_count;
+        if self.units.len() == new {
+            self.units.push(Unit::default());
+        }
+        let unit = &mut self.units[new];
+        unit.links.clear();
+        (unit.groups, unit.gap, unit.scope, unit.turn) = (groups, gap, scope, 0);
+        self.unit_count += 1;
+        let key = |unit: &Unit| (unit.groups[0], unit.groups[1], unit.gap, unit.scope);
+        if self.unit_count > FEW {
+            let units = &self.units[..self.unit_count];
+            let index = self
+                .unit_index
+                .get_or_insert_with(|| units.iter().enumerate().map(|(at, unit)| (key(unit), at as u32)).collect());
+            index.insert(key(&units[new]), new as u32);
+        }
+        for group in 0..self.group_count {
+            self.link(new, group);
+        }
+        Some(new)
+    }
+
+    /// A group's first access against the variable's first write: of its accesses it is the one least ordered after that.
+    fn at_the_beginning(&mut self, group: usize, event: EventNo) {
+        let variable = self.graph.event(event).target;
+        if let Some(anchor) = self.graph.first_write(variable).filter(|anchor| *anchor < event) {
+            self.anchored(At::First, group, event, anchor);
+        }
+    }
+
+    /// Each group's last access so far against the variable's last write.
+    fn at_the_end(&mut self, anchor: EventNo) {
+        for group in 0..self.group_count {
+            self.anchored(At::Last, group, self.groups[group].last, anchor);
+        }
+    }
+
+    fn anchored(&mut self, at: At, group: usize, event: EventNo, anchor: EventNo) {
+        let (graph, plans) = (self.graph, self.plans);
+        let (mine, other) = (graph.event(event), graph.event(anchor));
+        if mine.thread == other.thread
+            || event == anchor
+            || !graph.order.unordered(event, anchor, strength(mine.op, other.op))
+        {
+            return;
+        }
+        let race =
+            mine.could_race(other) && graph.locksets.compatible(self.groups[group].lockset, graph.lockset(anchor));
+        let fits = |pair: &Pair, events: [EventNo; 2]| {
+            pair.steps.iter().zip(events).all(|(step, number)| {
+                step.access.fits(graph.event(number).op) && step.at == if number == anchor { at } else { At::Any }
+            }) && (!pair.adjacent || race && graph.order.unordered(event, anchor, Strength::Full))
+                && !(pair.unless_race && race)
+                && (!pair.reordered || events[0] > events[1])
+                && !(pair.distinct && mine.location == other.location)
+        };
+        for events in [[event, anchor], [anchor, event]] {
+            if let Some(pair) = plans.anchored.iter().find(|pair| fits(pair, events)) {
+                self.finds.offer(graph, pair.plan, &events);
+            }
+        }
+    }
+}
+
+/// With atomics the order that they make themselves does not count.
+pub(crate) fn strength(a: Op, b: Op) -> Strength {
+    if a.is_atomic() || b.is_atomic() { Strength::Firm } else { Strength::Full }
+}
