@@ -21,6 +21,7 @@ pub mod error;
 pub mod exec;
 pub mod explore;
 pub mod hooks;
+pub mod hunt;
 pub mod load;
 pub mod machine;
 pub mod measure;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod foresee;
 pub mod history;
 pub mod import;
 pub mod names;

@@ -51,6 +51,8 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Explore(args) => command::explore::run(args),
         Command::Replay(args) => command::replay::run(&args),
         Command::Minimize(args) => command::minimize::run(&args),
+        Command::Hunt(args) => command::hunt::run(args),
+        Command::Predict(args) => command::predict::run(&args),
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),
         Command::Demo(args) => command::demo::run(&args),

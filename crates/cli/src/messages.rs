@@ -1,7 +1,8 @@
 //! Everything that the command says on standard error, and how failures become exit codes.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
 
 use selvedge_findings::ExitCode;
 
@@ -85,6 +86,41 @@ pub(crate) fn status(text: &str) {
 /// Ends a line that would be overwritten.
 pub(crate) fn end_status() {
     anstream::eprintln!();
+}
+
+/// The live line of a long command: on a terminal several times a second, else now and then.
+#[derive(Debug)]
+pub(crate) struct Live {
+    terminal: bool,
+    shown: Option<Instant>,
+    lines: u32,
+}
+
+impl Live {
+    /// Nothing was shown yet.
+    pub(crate) fn new() -> Live {
+        Live { terminal: io::stderr().is_terminal(), shown: None, lines: 0 }
+    }
+
+    /// Shows where things are, if it is time to.
+    pub(crate) fn show(&mut self, line: impl FnOnce() -> String) {
+        // Rarer and rarer where lines stay.
+        let pause =
+            if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5 << self.lines.min(6)) };
+        if self.shown.get_or_insert_with(Instant::now).elapsed() < pause {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        self.lines += 1;
+        if self.terminal { status(&line()) } else { note(&line()) }
+    }
+
+    /// What follows stands on a line of its own.
+    pub(crate) fn end(&self) {
+        if self.terminal && self.lines > 0 {
+            end_status();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const ACCOUNT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/account.c");
+const ACCOUNT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/account.c");
 
 struct Place {
     dir: tempfile::TempDir,

@@ -17,6 +17,7 @@ pub mod course;
 pub mod explore;
 pub mod failure;
 pub mod guest_input;
+pub mod hunt;
 pub mod intervene;
 pub mod minimize;
 pub mod plan;

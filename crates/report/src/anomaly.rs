@@ -201,7 +201,7 @@ impl<'a> Anomaly<'a> {
         let process = names.process();
         writeln!(out, "{rule}\nWARNING: Selvedge: {}", printable(&self.title()))?;
         writeln!(out, "  {}\n", printable(&self.sentence()))?;
-        let excerpt = Excerpt { marks: self.told.numbers.to_vec(), last: 4, ..Excerpt::default() };
+        let excerpt = Excerpt { marks: self.told.numbers.to_vec(), last: 0, ..Excerpt::default() };
         write_interleaving(process, &excerpt, options, out)?;
         for taken in &self.sides {
             let number = taken.side.number.unwrap_or(0);

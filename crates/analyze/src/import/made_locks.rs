@@ -97,7 +97,8 @@ fn collect(process: &Process, imported: &Imported) -> Vec<(u32, Vec<Touch>)> {
         while here.as_ref().is_some_and(|(ordinal, _)| (*ordinal as u64) < *source) {
             here = found.next();
         }
-        let before = here.as_ref().filter(|(ordinal, _)| *ordinal as u64 == *source).and_then(|(_, event)| event.before);
+        let before =
+            here.as_ref().filter(|(ordinal, _)| *ordinal as u64 == *source).and_then(|(_, event)| event.before);
         let Some((variable, deed)) = touch(imported, &variables, event) else { continue };
         if plain.get(variable as usize).is_none_or(|plain| *plain) {
             continue;
@@ -242,7 +243,8 @@ mod tests {
         use Role::{Acquire, Nothing, Release};
         let free = [(1, CAS, Some(0)), (1, SWAP, Some(1)), (2, CAS, Some(0)), (2, SWAP, Some(1))];
         assert_eq!(roles(&free), Some(vec![Acquire, Release, Acquire, Release]));
-        let spun = [(1, CAS, Some(0)), (2, Deed::Look, Some(1)), (1, SWAP, Some(1)), (2, CAS, Some(0)), (2, SWAP, Some(1))];
+        let spun =
+            [(1, CAS, Some(0)), (2, Deed::Look, Some(1)), (1, SWAP, Some(1)), (2, CAS, Some(0)), (2, SWAP, Some(1))];
         assert_eq!(roles(&spun), Some(vec![Acquire, Nothing, Release, Acquire, Release]));
         // The slow path of std: the acquisition itself is not seen.
         let waited = [

@@ -1,34 +1,33 @@
-//! `selvedge demo`: a small buggy program, built, recorded, shown, and made to fail on demand.
+//! `selvedge demo`: a small program that passes its tests, and the bug that a hunt finds in it.
 
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use selvedge_drive::build::{Driver, Exit};
-use selvedge_drive::controlled::{SurveyOptions, prepare, scratch};
-use selvedge_drive::explore::{ExploreOptions, explore};
-use selvedge_drive::intervene::Interventions;
-use selvedge_drive::minimize::minimize;
-use selvedge_drive::record::{RecordOptions, Step, record};
-use selvedge_drive::replay::{bench, replay};
+use selvedge_drive::confirm::{Effort, Verdict};
+use selvedge_drive::control::World;
+use selvedge_drive::controlled::{SurveyOptions, prepare};
+use selvedge_drive::explore::DEFAULT_MOST_STEPS;
+use selvedge_drive::hunt::{HuntOptions, Hunted, base_clip, hunt};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
-use selvedge_findings::{ExitCode, Outcome};
-use selvedge_report::columns::{ColumnOptions, write_columns};
-use selvedge_trace::Run;
+use selvedge_findings::ExitCode;
 
-use crate::args::DemoArgs;
-use crate::command::{cc, trace};
+use crate::args::{DemoArgs, TryArgs};
+use crate::command::{cc, pursued};
 use crate::messages::Failure;
 
 const SOURCE: &str = include_str!("../../demo/account.c");
-/// Runs to record: the bug shows itself in most of them.
-const RUNS: u32 = 10;
-
+/// Plain runs before the hunt: the bug hides in them.
+const PLAIN: u32 = 200;
+/// Runs to record.
+const RUNS: u32 = 4;
 /// Time for a run.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Builds, records and explains.
+/// Builds, runs, hunts and explains.
 pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let temporary =
         tempfile::Builder::new().prefix("selvedge-demo-").tempdir().map_err(|error| Failure::internal(&error))?;
@@ -42,107 +41,94 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         out,
         "Two threads draw 80 from an account that holds 100. Each step is locked, the two together are not:\n"
     )?;
-    for line in SOURCE
-        .lines()
-        .skip_while(|line| !line.starts_with("static int covers"))
-        .take_while(|line| !line.starts_with("int main"))
-    {
+    let shown = SOURCE.lines().skip_while(|line| !line.starts_with("static int covers"));
+    for line in shown.take_while(|line| !line.starts_with("int main")) {
         writeln!(out, "    {line}")?;
     }
-    writeln!(out, "It is built with `selvedge cc -O1 -g account.c -o account -pthread` and recorded with")?;
-    writeln!(out, "`selvedge record -n {RUNS} -- ./account`.\n")?;
+    writeln!(out, "It is built with `selvedge cc -O1 -g account.c -o account -pthread`.")?;
     out.flush()?;
-
     let program = build(&dir)?;
-    let store = Store::create(&dir.join("runs")).map_err(|error| Failure::usage(&error))?;
-    let guest = Guest { program: program.into_os_string(), args: Vec::new() };
-    let options = RecordOptions { runs: RUNS, timeout: Some(TIMEOUT), ..RecordOptions::default() };
-    let mut shown: Option<(u32, Outcome)> = None;
-    let mut each = |step: Step<'_>| {
-        if let Step::Ran { record, .. } = step
-            && shown.as_ref().is_none_or(|(_, outcome)| *outcome == Outcome::Pass)
-        {
-            shown = Some((record.id, record.outcome));
-        }
-    };
-    let recorded = record(&store, &guest, &options, &Stop::on_signals(), &mut each)
-        .map_err(|error| Failure::new(error.exit_code(), &error))?;
-    writeln!(out, "{}\n", recorded.progress)?;
-    let Some((id, outcome)) = shown else { return Ok(recorded.exit_code()) };
-    let run = Run::open(&store.run_dir(id)).map_err(|error| Failure::internal(&error))?;
-    for process in &run.processes {
-        write_columns(process, ColumnOptions { width: trace::width(), ..ColumnOptions::default() }, &mut out)?;
-    }
-    writeln!(out)?;
-    if outcome == Outcome::Pass {
-        writeln!(
-            out,
-            "This time one was served before the other asked. Another order takes 160 out of 100: run it again."
-        )?;
-    } else {
-        writeln!(
-            out,
-            "Run {id} went wrong. Read downwards: both threads read `balance` in covers() and find 100, before either"
-        )?;
-        writeln!(out, "writes it in take(). Both checks were true when they were made, and 160 is taken out of 100.")?;
-        writeln!(
-            out,
-            "No access is unlocked, so a race detector is silent; what is missing is that check and withdrawal are one."
-        )?;
-    }
-    on_demand(&store, &guest, &mut out)?;
-    writeln!(out, "\nNext:")?;
+    let failed = plain(&program)?;
+    writeln!(out, "Run {PLAIN} times by itself, it fails {failed} times: a test suite would call it correct.\n")?;
     writeln!(
         out,
-        "  selvedge cc -O1 -g prog.c -o prog -pthread    build your own program (or: selvedge build -- make)"
+        "`selvedge hunt -- ./account` records {RUNS} runs, looks in those that passed for orders of events that did not"
     )?;
-    writeln!(out, "  selvedge record -n 100 -- ./prog              record a hundred runs")?;
-    writeln!(out, "  selvedge runs                                 see which ones failed")?;
-    writeln!(out, "  selvedge trace 1 --variable balance           follow one variable through a run")?;
-    writeln!(out, "  selvedge explore -- ./prog                    make it fail, and keep how")?;
+    writeln!(out, "happen and could have, and makes them happen:\n")?;
+    out.flush()?;
+
+    let store = Store::create(&dir.join("runs")).map_err(|error| Failure::usage(&error))?;
+    let (hunted, options, clip) = pursue(&store, &program)?;
+    drop(out);
+    let trying = TryArgs {
+        oracle: None,
+        timeout: TIMEOUT,
+        each: options.effort.limit,
+        chances: options.effort.chances,
+        max_steps: options.most_steps,
+        patterns: None,
+        all: false,
+        json: None,
+    };
+    pursued::tell(&hunted, &store, &clip, &trying)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "\nNo access is unlocked, so a race detector is silent; what is missing is that check and withdrawal are one."
+    )?;
+    writeln!(out, "\nNext:")?;
+    for (command, what) in [
+        ("selvedge cc -O1 -g prog.c -o prog -pthread", "build your own program (or: selvedge build -- make)"),
+        ("selvedge hunt -- ./prog", "find what its passing runs hide"),
+        ("selvedge record -n 100 -- ./prog", "record a hundred runs"),
+        ("selvedge explore -- ./prog", "try schedules, and keep those that fail"),
+    ] {
+        writeln!(out, "  {command:<46}{what}")?;
+    }
+    let confirmed = hunted.tried.iter().find_map(|tried| match &tried.verdict {
+        Some(Verdict::Confirmed(happened)) if happened.clip.wrong.is_some() => Some(&happened.clip),
+        _ => None,
+    });
+    match (confirmed, &args.keep) {
+        (Some(_), None) => writeln!(
+            out,
+            "\nThe replay commands above work while the files are there: `selvedge demo --keep DIR` keeps them."
+        )?,
+        (Some(_), Some(_)) => writeln!(out, "\nThe replay commands above work as they stand.")?,
+        (None, _) => writeln!(out, "\nThis time nothing was found; run it again.")?,
+    }
     out.flush()?;
     Ok(0)
 }
 
-/// Schedules to try.
-const SCHEDULES: u64 = 200;
-/// Replays of the one that fails.
-const REPLAYS: u32 = 20;
-
-/// Explores the program, makes the failing schedule small, and replays it.
-fn on_demand(store: &Store, guest: &Guest, out: &mut impl Write) -> Result<(), Failure> {
-    let internal = |error: &dyn std::error::Error| Failure::internal(error);
+fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedge_drive::clip::Clip), Failure> {
     let stop = Stop::on_signals();
+    let guest = Guest { program: program.as_os_str().to_owned(), args: Vec::new() };
     let survey = SurveyOptions { runs: 1, fresh: false, timeout: Some(TIMEOUT) };
-    let prepared = prepare(store, guest, &survey, &stop, &mut |_| {}).map_err(|error| internal(&error))?;
-    let options = ExploreOptions { schedules: SCHEDULES, ..ExploreOptions::default() };
-    let explored = explore(&prepared, &options, &stop, &mut |_| {}).map_err(|error| internal(&error))?;
-    writeln!(
-        out,
-        "\nNow on demand. `selvedge explore -- ./account` runs one thread at a time and chooses which: {} of {} schedules",
-        explored.tally.fail,
-        explored.schedules()
-    )?;
-    let Some(failure) = explored.failures.values().min_by_key(|failure| failure.first) else {
-        return Ok(writeln!(out, "failed; more would find it.")?);
+    let prepared = prepare(store, &guest, &survey, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
+    let options = HuntOptions {
+        runs: RUNS,
+        budget: Duration::from_secs(30),
+        oracle: None,
+        seed: 1,
+        effort: Effort { timeout: TIMEOUT, ..Effort::default() },
+        most_steps: DEFAULT_MOST_STEPS,
+        world: World::default(),
+        patterns: Vec::new(),
     };
-    let clip = failure.clip(&prepared, &options);
-    let dir = scratch().map_err(|error| internal(&error))?;
-    let mut bench = bench(&clip, &Interventions::default(), dir.path(), TIMEOUT).map_err(|error| internal(&error))?;
-    let small = minimize(&clip, &mut bench, 1000).map_err(|error| internal(&error))?;
-    let mut same = 0;
-    for _ in 0..REPLAYS {
-        same += u32::from(replay(&small.clip, &mut bench).map_err(|error| internal(&error))?.is_as(&small.clip));
+    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
+    let clip = base_clip(&prepared, &options);
+    Ok((hunted, options, clip))
+}
+
+/// Runs the program by itself; how often it failed.
+fn plain(program: &Path) -> Result<u32, Failure> {
+    let mut failed = 0;
+    for _ in 0..PLAIN {
+        let status = Command::new(program).stdout(Stdio::null()).stdin(Stdio::null()).status();
+        failed += u32::from(!status.map_err(|error| Failure::internal(&error))?.success());
     }
-    writeln!(out, "fail. The first of them, made small by `selvedge minimize`, is the schedule")?;
-    writeln!(out, "\n    {}\n", small.clip.schedule())?;
-    if small.clip.script.is_empty() {
-        writeln!(out, "which has no switch at all: it fails when each thread simply runs until it waits or sleeps.")?;
-    } else {
-        writeln!(out, "(`1@4-2`: thread 1, about to make its 4th step, hands over to thread 2).")?;
-    }
-    writeln!(out, "Replayed {REPLAYS} times, it fails {same} times.")?;
-    Ok(())
+    Ok(failed)
 }
 
 fn build(dir: &Path) -> Result<PathBuf, Failure> {

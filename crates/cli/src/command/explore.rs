@@ -1,8 +1,7 @@
 //! `selvedge explore`.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::{Prepared, SurveyOptions, clips_dir, prepare};
@@ -15,7 +14,7 @@ use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
 use crate::command::explain;
-use crate::messages::{Failure, end_status, note, status};
+use crate::messages::{Failure, Live, note};
 
 /// Runs a program under many schedules; each distinct failure becomes a clip and a finding.
 pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
@@ -46,10 +45,10 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         interventions,
         check_determinism: args.check_determinism,
     };
-    let mut progress = Progress::new();
-    let explored = explore(&prepared, &options, &stop, &mut |explored| progress.show(explored))
+    let mut live = Live::new();
+    let explored = explore(&prepared, &options, &stop, &mut |explored| live.show(|| progress(explored)))
         .map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
-    progress.end();
+    live.end();
     let clips = keep(&store, &prepared, &options, &explored)?;
     let mut findings = Vec::new();
     let mut out = anstream::stdout().lock();
@@ -178,40 +177,12 @@ fn distinct(count: usize) -> String {
     }
 }
 
-/// The live line: on a terminal several times a second, else now and then.
-struct Progress {
-    terminal: bool,
-    shown: Option<Instant>,
-    lines: u32,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        Progress { terminal: std::io::stderr().is_terminal(), shown: None, lines: 0 }
-    }
-
-    fn show(&mut self, explored: &Explored) {
-        // Rarer and rarer where lines stay.
-        let pause =
-            if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5 << self.lines.min(6)) };
-        if self.shown.get_or_insert_with(Instant::now).elapsed() < pause {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let failures = explored.tally.fail + explored.tally.hang;
-        let line = format!(
-            "{} schedules, {failures} failures, {} distinct, {:.0}/s",
-            explored.schedules(),
-            explored.failures.len(),
-            explored.rate()
-        );
-        self.lines += 1;
-        if self.terminal { status(&line) } else { note(&line) }
-    }
-
-    fn end(&self) {
-        if self.terminal && self.lines > 0 {
-            end_status();
-        }
-    }
+fn progress(explored: &Explored) -> String {
+    let failures = explored.tally.fail + explored.tally.hang;
+    format!(
+        "{} schedules, {failures} failures, {} distinct, {:.0}/s",
+        explored.schedules(),
+        explored.failures.len(),
+        explored.rate()
+    )
 }

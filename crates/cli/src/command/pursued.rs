@@ -1,0 +1,336 @@
+//! What `hunt` and `predict` say about what they found.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use selvedge_analyze::predict::Pattern;
+use selvedge_drive::clip::Clip;
+use selvedge_drive::confirm::{Effort, Happened, Verdict};
+use selvedge_drive::controlled::{clips_dir, scratch};
+use selvedge_drive::hunt::{Figures, Hunted, Recorded, Step, Tried};
+use selvedge_drive::program::hex;
+use selvedge_drive::replay::{Alone, ready};
+use selvedge_drive::store::Store;
+use selvedge_findings::{Access, ExitCode, Finding, Harm, Kind, Program, Report, Status};
+use selvedge_report::Names;
+use selvedge_report::anomaly::{Anomaly, Told};
+use selvedge_report::columns::ColumnOptions;
+use selvedge_report::hang::{Hang, write_hang};
+use selvedge_report::view::{Filter, views};
+use selvedge_trace::Run;
+
+use crate::args::TryArgs;
+use crate::command::explain;
+use crate::command::trace::width;
+use crate::messages::{Failure, Live, note};
+
+/// How hard to try, as the command line says.
+pub(crate) fn effort(args: &TryArgs, seed: u64) -> Effort {
+    Effort { chances: args.chances, limit: args.each, timeout: args.timeout, seed }
+}
+
+/// The user's patterns.
+pub(crate) fn patterns(args: &TryArgs) -> Result<Vec<Pattern>, Failure> {
+    let Some(file) = &args.patterns else { return Ok(Vec::new()) };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let text = format!("cannot read the patterns `{}`: {error}", file.display());
+        Failure::Error { code: ExitCode::Usage.code(), text }
+    })?;
+    selvedge_analyze::predict::patterns_file::parse(&text).map_err(|error| {
+        let text = format!("`{}`: {error}", file.display());
+        Failure::Error { code: ExitCode::Usage.code(), text }
+    })
+}
+
+/// The live line of a hunt.
+pub(crate) fn progress(live: &mut Live, step: Step<'_>) {
+    live.show(|| match step {
+        Step::Recorded(figures) => format!("{} runs recorded, {}", figures.tally.total(), outcomes(figures)),
+        Step::Predicted(figures) => format!("{} predictions, {} proved", figures.predicted, figures.proved),
+        Step::Tried(figures) => format!(
+            "{} of {} predictions tried, {} happened, {} did harm",
+            figures.tried, figures.predicted, figures.confirmed, figures.harmful
+        ),
+    });
+}
+
+fn outcomes(figures: &Figures) -> String {
+    let tally = &figures.tally;
+    format!("{} pass, {} fail, {} hang", tally.pass, tally.fail, tally.hang)
+}
+
+/// A finding that was made to happen, ready to be shown.
+struct Shown {
+    text: String,
+    finding: Finding,
+}
+
+/// Prints what was found, writes the JSON, and gives the exit code.
+pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArgs) -> Result<u8, Failure> {
+    let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
+    let mut out = anstream::stdout().lock();
+    let (mut findings, mut shown, mut quiet, mut alike) = (Vec::new(), 0_u32, 0_u32, 0_u32);
+    let mut told: Vec<(String, u32)> = Vec::new();
+    for tried in ordered(hunted) {
+        let Some(Verdict::Confirmed(happened)) = &tried.verdict else {
+            findings.push(unconfirmed(hunted, tried));
+            continue;
+        };
+        let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(Shown { text, finding }) = show(tried, happened, &clips, &name, args.timeout)? else {
+            findings.push(unconfirmed(hunted, tried));
+            continue;
+        };
+        // Patterns overlap: a race is one finding, whichever access comes first.
+        if findings.iter().any(|known: &Finding| known.id == finding.id && known.status == Status::Confirmed) {
+            continue;
+        }
+        let worth = args.all || is_worth_showing(&finding);
+        let signature = happened.clip.signature().map(|signature| signature.detail.clone());
+        let again = signature.map_or(0, |signature| {
+            let known = told.iter_mut().find(|(known, _)| *known == signature);
+            match known {
+                Some((_, count)) => {
+                    *count += 1;
+                    *count
+                }
+                None => {
+                    told.push((signature, 1));
+                    1
+                }
+            }
+        });
+        if !worth {
+            quiet += 1;
+        } else if again > ALIKE && finding.kind != Kind::DataRace && !args.all {
+            alike += 1;
+        } else {
+            write!(out, "{text}")?;
+            shown += 1;
+        }
+        findings.push(finding);
+    }
+    out.flush()?;
+    note_failed(hunted, &clips)?;
+    summary(hunted, shown, quiet, alike);
+    let found = findings.iter().any(|finding| finding.status == Status::Confirmed && is_worth_showing(finding));
+    if let Some(file) = &args.json {
+        write_json(file, program, hunted, findings)?;
+    }
+    Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
+}
+
+/// Findings that end in the same way: so many are shown, the others counted.
+const ALIKE: u32 = 2;
+
+/// Races, deadlocks and lost wake-ups are wrong by themselves; other orders are wrong where they do harm.
+fn is_worth_showing(finding: &Finding) -> bool {
+    finding.harm != Harm::NoneSeen || matches!(finding.kind, Kind::DataRace | Kind::Deadlock | Kind::LostWakeup)
+}
+
+/// Those that did harm first; of these the ones that say most about why.
+fn ordered(hunted: &Hunted) -> Vec<&Tried> {
+    let mut tried: Vec<&Tried> = hunted.tried.iter().collect();
+    tried.sort_by_key(|tried| {
+        let kind = match tried.prediction.kind {
+            Kind::Deadlock => 0,
+            Kind::LostWakeup => 1,
+            Kind::AtomicityViolation => 2,
+            Kind::AtomicSetViolation => 3,
+            Kind::OrderViolation => 4,
+            Kind::DataRace => 5,
+            _ => 6,
+        };
+        match &tried.verdict {
+            Some(Verdict::Confirmed(happened)) => {
+                (0, happened.clip.wrong.is_none(), tried.prediction.proof.is_none(), kind, happened.clip.script.len())
+            }
+            _ => (1, true, true, kind, 0),
+        }
+    });
+    tried
+}
+
+fn show(
+    tried: &Tried,
+    happened: &Happened,
+    clips: &Path,
+    program: &str,
+    timeout: Duration,
+) -> Result<Option<Shown>, Failure> {
+    let dir = scratch().map_err(|error| Failure::internal(&error))?;
+    let how = Alone { record: true, ..Alone::default() };
+    let clip = &happened.clip;
+    ready(clip, dir.path(), how).map_err(explain::usage)?.run(timeout).map_err(explain::usage)?;
+    let Ok(run) = Run::open(dir.path()) else { return Ok(None) };
+    let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(None) };
+    let names = Names::new(process);
+    let harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
+    let told = Told {
+        kind: tried.prediction.kind,
+        pattern: &tried.prediction.pattern,
+        proved: tried.prediction.proof.as_ref().map(|proof| proof.relation.name()),
+        numbers: &happened.numbers,
+        harm,
+        harm_words: clip.wrong.as_ref().map(|wrong| wrong.words.as_str()),
+    };
+    let mut text = Vec::new();
+    let hang = (harm == Harm::Hang).then(|| Hang::of(&names)).flatten();
+    let blocks = matches!(tried.prediction.kind, Kind::Deadlock | Kind::LostWakeup);
+    let mut finding = match (Anomaly::of(&names, told.clone()), &hang) {
+        (_, Some(hang)) if blocks => {
+            let mut finding = hang.finding();
+            finding.kind = tried.prediction.kind;
+            finding.proved = told.proved.map(str::to_owned);
+            finding.pattern = Some(told.pattern.to_owned());
+            finding
+        }
+        (Some(anomaly), _) => anomaly.finding(),
+        (None, _) => return Ok(None),
+    };
+    let path = clips.join(format!("{program}-{}.clip", finding.id.get(..8).unwrap_or("finding")));
+    clip.save(&path).map_err(|error| Failure::usage(&error))?;
+    finding.clip = Some(path.display().to_string());
+    finding.replay = Some(format!("selvedge replay {}", path.display()));
+    let lines = explain::again(clip, &path);
+    match (Anomaly::of(&names, told), hang) {
+        (_, Some(hang)) if blocks => write_hang(&hang, process.file().header().pid, &lines, &mut text)?,
+        (Some(anomaly), _) => {
+            let options = ColumnOptions { width: width(), ..ColumnOptions::default() };
+            anomaly.write(&names, &lines, options, &mut text)?;
+        }
+        (None, _) => return Ok(None),
+    }
+    Ok(Some(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding }))
+}
+
+/// A prediction that was not made to happen, for the JSON.
+fn unconfirmed(hunted: &Hunted, tried: &Tried) -> Finding {
+    let process = hunted.recorded.get(tried.run).and_then(Recorded::process);
+    let mut finding = match process {
+        Some(process) => foretold(process, tried.prediction.kind, &tried.events),
+        None => Finding::new(String::new(), tried.prediction.kind, Vec::new()),
+    };
+    finding.proved = tried.prediction.proof.as_ref().map(|proof| proof.relation.name().to_owned());
+    finding.pattern = Some(tried.prediction.pattern.clone());
+    match &tried.verdict {
+        Some(Verdict::Refuted(why)) => {
+            finding.status = Status::Refuted;
+            finding.refuted = Some(why.name().to_owned());
+        }
+        _ => finding.status = Status::Predicted,
+    }
+    finding
+}
+
+/// A prediction in the names of the run that it is from; `events` are numbers in the merged order.
+pub(crate) fn foretold(process: &selvedge_trace::Process, kind: Kind, events: &[u64]) -> Finding {
+    use selvedge_report::fingerprint::Fingerprint;
+    let names = Names::new(process);
+    let filter = Filter::default();
+    let mut accesses: Vec<Option<Access>> = events.iter().map(|_| None).collect();
+    for (number, view) in (0_u64..).zip(views(&names, &filter)) {
+        for (wanted, slot) in events.iter().zip(&mut accesses) {
+            if *wanted == number {
+                *slot = Some(Access {
+                    thread: view.event.thread.0,
+                    op: view.op.to_owned(),
+                    function: view.source.function.clone(),
+                    file: view.source.file.clone(),
+                    line: view.source.line,
+                    variable: view.object.as_ref().map(|(name, _)| name.clone()),
+                    event: None,
+                });
+            }
+        }
+    }
+    let accesses: Vec<Access> = accesses.into_iter().flatten().collect();
+    let mut print = Fingerprint::new(kind.words());
+    for access in &accesses {
+        print.add(&access.op);
+        print.add(&format!("{}@{}", access.function.as_deref().unwrap_or(""), access.line.unwrap_or(0)));
+    }
+    Finding::new(print.id(), kind, accesses)
+}
+
+/// Recorded runs that failed by themselves are clips too; one of each sort.
+fn note_failed(hunted: &Hunted, clips: &Path) -> Result<(), Failure> {
+    let mut told = Vec::new();
+    for (run, wrong) in hunted.recorded.iter().filter_map(|run| Some((run, run.clip.wrong.as_ref()?))) {
+        if told.contains(&&wrong.signature) {
+            continue;
+        }
+        told.push(&wrong.signature);
+        let path: PathBuf = clips.join(format!("recorded-{}.clip", explain::short_id(&run.clip)));
+        run.clip.save(&path).map_err(|error| Failure::usage(&error))?;
+        let alike = hunted.recorded.iter().filter(|other| other.clip.signature() == run.clip.signature()).count();
+        let runs = if alike == 1 { "1 recorded run".to_owned() } else { format!("{alike} recorded runs") };
+        note(&format!("{runs} failed without being made to ({wrong}): selvedge replay {}", path.display()));
+    }
+    Ok(())
+}
+
+fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) {
+    let figures = &hunted.figures;
+    let refuted = hunted.tried.iter().filter(|tried| matches!(tried.verdict, Some(Verdict::Refuted(_)))).count();
+    note(&format!(
+        "{} runs recorded ({}), {} events; {} predictions, {} proved; {} made to happen, {} with harm; {refuted} refuted; {:.1} s",
+        figures.tally.total(),
+        outcomes(figures),
+        figures.events,
+        figures.predicted,
+        figures.proved,
+        figures.confirmed,
+        figures.harmful,
+        hunted.elapsed.as_secs_f64()
+    ));
+    if alike > 0 {
+        note(&format!("{alike} more end in the same way as one that is shown; --all shows them"));
+    }
+    if quiet > 0 {
+        note(&format!("{quiet} orders that could be turned around did no harm; --all shows them"));
+    }
+    if hunted.out_of_time {
+        let left = hunted.tried.iter().filter(|tried| tried.verdict.is_none()).count();
+        note(&format!("the time was up with {left} predictions untried; a longer --budget tries them"));
+    }
+    if figures.tally.pass == 0 {
+        note("no recorded run passed, so nothing was predicted; `selvedge explore` looks into failing runs");
+    }
+    if shown == 0 {
+        note("nothing to report");
+    }
+}
+
+fn in_json(hunted: &Hunted) -> selvedge_findings::Figures {
+    let figures = &hunted.figures;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let mut told = selvedge_findings::Figures {
+        threads: figures.threads.into(),
+        variables: figures.variables.into(),
+        events: figures.events,
+        recording_ms: ms(figures.recording),
+        analysis_ms: ms(figures.analysis),
+        schedule_ms: ms(figures.scheduling) / figures.tried.max(1) as f64,
+        proved: figures.proved,
+        confirmed: figures.confirmed,
+        first_try: figures.first_try,
+        harmful: figures.harmful,
+        ..selvedge_findings::Figures::default()
+    };
+    for tried in &hunted.tried {
+        *told.predicted.entry(tried.prediction.kind).or_default() += 1;
+        told.refuted += u64::from(matches!(tried.verdict, Some(Verdict::Refuted(_))));
+        told.untried += u64::from(tried.verdict.is_none());
+    }
+    told
+}
+
+fn write_json(file: &Path, program: &Clip, hunted: &Hunted, findings: Vec<Finding>) -> Result<(), Failure> {
+    let program = Program { path: program.program.to_string_lossy().into_owned(), build_id: hex(&program.build_id) };
+    let mut report = Report::new(program, hunted.figures.tally.into(), findings);
+    report.figures = Some(in_json(hunted));
+    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+    std::fs::write(file, text).map_err(|error| Failure::usage(&error))
+}
