@@ -139,6 +139,16 @@ fn a_circle_of_locks_is_the_same_in_whichever_threads() {
 }
 
 #[test]
+fn a_thread_that_was_woken_waits_for_the_mutex_of_one_that_has_ended() {
+    let mut story = Story::new(2);
+    story.lock(1, M).wait(1, C, M).lock(2, M).signal(2, C).ends(2);
+    let hang = story.hang();
+    assert_eq!((hang.kind, kind_of(&hang, 1)), (HangKind::Stuck, WaitKind::Lock));
+    let (waiter, holder) = hang.kept_from().expect("somebody took it along");
+    assert_eq!((waiter.thread, holder.thread), (ThreadIx(1), ThreadIx(2)));
+}
+
+#[test]
 fn a_thread_that_was_woken_waits_for_the_mutex() {
     let mut story = Story::new(2);
     story.lock(1, N).lock(1, M).wait(1, C, M).lock(2, M).signal(2, C).stuck(2, Slot::pthread_mutex_lock, N);

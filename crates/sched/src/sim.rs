@@ -31,6 +31,10 @@ pub(crate) enum Op {
     Spin(u8),
     /// The same without a sign that it is waiting.
     Poll(u8),
+    /// Writes the first variable until the second is not 0.
+    Hammer(u8, u8),
+    /// Lets others go first.
+    Yield,
 }
 
 pub(crate) type Program = Vec<Vec<Op>>;
@@ -155,6 +159,11 @@ impl<'p> Sim<'p> {
                 thread.yielding = !next;
             }
             Op::Poll(at) => next = self.variables[at as usize] != 0,
+            Op::Hammer(at, until) => {
+                self.variables[at as usize] = thread.register + 1;
+                next = self.variables[until as usize] != 0;
+            }
+            Op::Yield => thread.yielding = true,
         }
         let thread = &mut self.threads[to.0 as usize];
         thread.pc += usize::from(next);
@@ -172,11 +181,12 @@ impl Threads for Sim<'_> {
         let (kind, object) = match self.op(thread) {
             None => (OpKind::Exit, 400 + u64::from(thread.0)),
             Some(Op::Read(at) | Op::Spin(at) | Op::Poll(at)) => (OpKind::Read, 100 + u64::from(at)),
-            Some(Op::Write(at)) => (OpKind::Write, 100 + u64::from(at)),
+            Some(Op::Write(at) | Op::Hammer(at, _)) => (OpKind::Write, 100 + u64::from(at)),
             Some(Op::Lock(lock)) => (OpKind::Lock, 200 + u64::from(lock)),
             Some(Op::Unlock(lock)) => (OpKind::Unlock, 200 + u64::from(lock)),
             Some(Op::Wait(condition)) => (OpKind::Wait, 300 + u64::from(condition)),
             Some(Op::Signal(condition)) => (OpKind::Wake, 300 + u64::from(condition)),
+            Some(Op::Yield) => (OpKind::Yield, 0),
         };
         let pc = self.threads[thread.0 as usize].pc as u32;
         Pending { kind, object, site: SiteId(thread.0 << 16 | pc) }
@@ -221,12 +231,21 @@ impl Run {
 pub(crate) const LIMIT: usize = 3_000;
 
 /// Runs a program, asking `choose` at every moment.
-pub(crate) fn run(program: &[Vec<Op>], mut choose: impl FnMut(&Moment, &mut Sim<'_>) -> ThreadIx) -> Run {
+pub(crate) fn run(program: &[Vec<Op>], choose: impl FnMut(&Moment, &mut Sim<'_>) -> ThreadIx) -> Run {
+    run_long(program, LIMIT, choose)
+}
+
+/// As [`run`], for programs that take up to `limit` steps.
+pub(crate) fn run_long(
+    program: &[Vec<Op>],
+    limit: usize,
+    mut choose: impl FnMut(&Moment, &mut Sim<'_>) -> ThreadIx,
+) -> Run {
     let mut sim = Sim::new(program);
     let end = loop {
         match sim.moment() {
             Err(end) => break end,
-            Ok(_) if sim.log.len() == LIMIT => break End::Limit,
+            Ok(_) if sim.log.len() == limit => break End::Limit,
             Ok(moment) => {
                 let to = choose(&moment, &mut sim);
                 sim.go(&moment, to);

@@ -371,9 +371,11 @@ impl Maker<'_> {
         Wait { what, function: blocked.function, object, thread, held_by: Vec::new(), others }
     }
 
+    /// Whether a thread holds a lock, or has ended with it.
     fn is_held(&self, lock: u64) -> bool {
         let threads = self.names.process().file().threads();
-        threads.into_iter().any(|thread| self.ending.held(thread).iter().any(|taken| taken.held.lock == lock))
+        let held = threads.into_iter().flat_map(|thread| self.ending.held(thread));
+        held.chain(self.ending.left.iter().copied()).any(|taken| taken.held.lock == lock)
     }
 
     /// The thread that waits for a wake-up; with `proof`, only if one is known to have gone nowhere.
