@@ -9,6 +9,7 @@
 //! A set only grows: the closures of a whole sequence of growing demands cost as much as the last
 //! one alone.
 
+use super::acquisitions::Hold;
 use super::clocks::{Clocks, Section};
 
 /// A set of events, with what is needed to close it.
@@ -31,13 +32,15 @@ pub(super) struct Growing {
     turn: u32,
     /// How many steps are left.
     steps: u64,
+    /// Room for the last sections of a thread.
+    last: Vec<u32>,
 }
 
 impl Growing {
     pub(super) fn new(threads: u32, locks: u32, steps: u64) -> Growing {
         let threads = threads as usize;
         let locks = vec![Lock::default(); locks as usize];
-        Growing { bounds: vec![0; threads], seen: vec![0; threads], locks, turn: 0, steps }
+        Growing { bounds: vec![0; threads], seen: vec![0; threads], locks, turn: 0, steps, last: Vec::new() }
     }
 
     /// The events below these are in it, by thread.
@@ -118,21 +121,20 @@ impl<'a> Closure<'a> {
                 changed = true;
                 self.set.seen[thread] = to;
                 let sections = &self.clocks.sections[thread];
-                let first = sections.partition_point(|section| section.acquire < from);
-                let count = sections[first..].partition_point(|section| section.acquire < to);
-                let index = self.index;
-                let of_locks = &index.threads[thread];
+                let index = &self.index.threads[thread];
+                let first = index.count_below(sections, from);
+                let count = index.count_below(sections, to) - first;
                 // Of a thread's sections on a lock only the last can be open; look for it in the shorter way.
-                let all_went = if count <= of_locks.len() * 4 {
+                let all_went = if count <= index.locks * 2 {
                     sections[first..first + count].iter().all(|section| self.begin(thread, *section))
                 } else {
-                    of_locks.iter().all(|numbers| {
-                        let end = numbers.partition_point(|&number| (number as usize) < first + count);
-                        match end.checked_sub(1).map(|last| numbers[last] as usize) {
-                            Some(number) if number >= first => self.begin(thread, sections[number]),
-                            _ => true,
-                        }
-                    })
+                    let mut last = std::mem::take(&mut self.set.last);
+                    index.last_below(first + count, &mut last);
+                    self.set.steps = self.set.steps.saturating_sub(index.locks as u64 / 4);
+                    let mut new = last.iter().map(|&number| number as usize).filter(|&number| number >= first);
+                    let all_went = new.all(|number| number >= sections.len() || self.begin(thread, sections[number]));
+                    self.set.last = last;
+                    all_went
                 };
                 if !all_went {
                     return Closed::Never;
@@ -193,20 +195,80 @@ impl<'a> Closure<'a> {
     }
 }
 
-/// By thread, by lock and mode: the numbers of its sections, ascending.
+/// The last section of each lock and mode before a point of a thread.
 #[derive(Debug)]
 pub(super) struct SectionIndex {
-    threads: Vec<Vec<Vec<u32>>>,
+    threads: Vec<OfThread>,
 }
+
+#[derive(Debug)]
+struct OfThread {
+    /// How many locks and modes its sections have.
+    locks: usize,
+    /// By section: which of them.
+    lock: Vec<u32>,
+    /// How many sections begin before an event, for every event whose number is a multiple of `1 << shift`.
+    before: Vec<u32>,
+    shift: u32,
+    /// After every [`OfThread::stride`] sections: the last section of each, or [`NONE`].
+    marks: Vec<u32>,
+}
+
+/// No section.
+const NONE: u32 = u32::MAX;
 
 impl SectionIndex {
     pub(super) fn new(clocks: &Clocks) -> SectionIndex {
-        let of_thread = |sections: &Vec<Section>| {
-            let mut numbers: Vec<u32> = (0..sections.len() as u32).collect();
-            numbers.sort_by_key(|&number| sections[number as usize].hold);
-            let same = |a: &u32, b: &u32| sections[*a as usize].hold == sections[*b as usize].hold;
-            numbers.chunk_by(same).map(<[u32]>::to_vec).collect()
-        };
-        SectionIndex { threads: clocks.sections.iter().map(of_thread).collect() }
+        SectionIndex { threads: clocks.sections.iter().map(|sections| OfThread::new(sections)).collect() }
+    }
+}
+
+impl OfThread {
+    fn new(sections: &[Section]) -> OfThread {
+        let mut holds: Vec<Hold> = sections.iter().map(|section| section.hold).collect();
+        holds.sort_unstable();
+        holds.dedup();
+        let of = |section: &Section| holds.partition_point(|hold| *hold < section.hold) as u32;
+        // As many steps as sections, or half of that.
+        let end = sections.last().map_or(0, |section| section.acquire + 1);
+        let shift = (end / (sections.len() as u32).max(1)).checked_ilog2().map_or(0, |log| log + 1);
+        let mut before = Vec::with_capacity((end >> shift) as usize + 1);
+        for (number, section) in (0..).zip(sections) {
+            before.resize((section.acquire >> shift) as usize + 1, number);
+        }
+        let lock = sections.iter().map(of).collect();
+        let mut index = OfThread { locks: holds.len(), lock, before, shift, marks: Vec::new() };
+        let mut last = vec![NONE; index.locks];
+        for (number, &lock) in (0..).zip(&index.lock) {
+            if number as usize % index.stride() == 0 {
+                index.marks.extend_from_slice(&last);
+            }
+            last[lock as usize] = number;
+        }
+        index
+    }
+
+    fn stride(&self) -> usize {
+        self.locks * 2
+    }
+
+    /// How many sections begin below a bound.
+    fn count_below(&self, sections: &[Section], bound: u32) -> usize {
+        let at = (bound >> self.shift) as usize;
+        let Some(&start) = self.before.get(at) else { return sections.len() };
+        let start = start as usize;
+        let end = self.before.get(at + 1).map_or(sections.len(), |&end| end as usize);
+        start + sections[start..end].partition_point(|section| section.acquire < bound)
+    }
+
+    /// The last section of each lock among the first `end`, which is not 0.
+    fn last_below(&self, end: usize, last: &mut Vec<u32>) {
+        let mark = (end - 1) / self.stride();
+        last.clear();
+        last.extend_from_slice(&self.marks[mark * self.locks..(mark + 1) * self.locks]);
+        let start = mark * self.stride();
+        for (number, &lock) in (start as u32..).zip(&self.lock[start..end]) {
+            last[lock as usize] = number;
+        }
     }
 }

@@ -62,9 +62,9 @@ pub struct Options {
     pub longest: u32,
     /// Whether readers queue behind writers.
     pub readers: Readers,
-    /// How many steps the search for circles may take.
+    /// How many steps the search for circles may take, beside one for each event.
     pub search_steps: u64,
-    /// How many steps the proofs may take.
+    /// How many steps the proofs may take, beside eight for each event.
     pub proof_steps: u64,
     /// How many circles with the same source locations are tried before the last is taken unproved.
     pub tries: u32,
@@ -79,11 +79,11 @@ impl Default for Options {
         Options {
             longest: u32::MAX,
             readers: Readers::Queue,
-            search_steps: 8_000_000,
-            proof_steps: 32_000_000,
+            search_steps: 4_000_000,
+            proof_steps: 16_000_000,
             tries: 64,
             results: 1000,
-            witness_events: 1 << 26,
+            witness_events: 1 << 25,
         }
     }
 }
@@ -131,11 +131,13 @@ pub struct Deadlocks {
 pub fn deadlocks(history: &History, options: &Options) -> Deadlocks {
     let nodes = Abstract::collect(history);
     let mut found = Deadlocks { abstract_acquisitions: nodes.len(), ..Deadlocks::default() };
-    let mut cycles = Cycles::new(&nodes, options);
+    let events = history.len() as u64;
+    let search_steps = options.search_steps.saturating_add(events);
+    let mut cycles = Cycles::new(&nodes, &Options { search_steps, ..*options });
     if cycles.is_empty() {
         return found;
     }
-    let mut checker = Checker::new(history, &nodes, cycles.kept(), options.proof_steps);
+    let mut checker = Checker::new(history, &nodes, cycles.kept(), options.proof_steps.saturating_add(events * 8));
     let mut results = Results { places: BTreeMap::new(), room: options.witness_events };
     cycles.each(|circle| results.look_at(history, &nodes, circle, &mut checker, options, &mut found));
     found.search_cut = cycles.was_cut();
