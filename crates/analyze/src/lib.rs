@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod deadlock;
 pub mod foresee;
 pub mod history;
 pub mod import;

@@ -12,7 +12,8 @@ pub enum Goal {
     /// These events happen in this order; others may come between, but none that the pattern forbids.
     Order(Vec<EventNo>),
     /// Each of these acquisitions is the next event of its thread, and none can be done: each lock is held by the
-    /// thread of another.
+    /// thread of another. A join, the end of a wait or a take may stand for an acquisition: it waits for what the thread
+    /// of another has still to do.
     Deadlock(Vec<EventNo>),
     /// The wake-up comes before the wait that it was meant for.
     LostWakeup {

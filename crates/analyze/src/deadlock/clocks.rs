@@ -1,0 +1,281 @@
+//! What each thread must have seen before it gets somewhere, as bounds: of every thread, the events below a number.
+//!
+//! A clock's own component is the number of the event itself, so it is not stored, and a thread's clock is written down only
+//! where it has changed since the last time. A clock that nothing points to any more is used again.
+
+use crate::history::{Event, EventNo, History, Op};
+
+use super::acquisitions::Hold;
+
+/// Which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// All that a correct reordering keeps, but for locks: see NOTE \[Correct reorderings\].
+    Reads,
+    /// Only what no run can change: start and end of threads, posts before takes, wake-ups before waits end.
+    Must,
+}
+
+/// A critical section.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Section {
+    /// The event that begins it.
+    pub(super) acquire: EventNo,
+    /// The event that ends it, or [`Section::OPEN`].
+    pub(super) release: EventNo,
+    /// The clock at its end.
+    pub(super) row: u32,
+    /// Which lock.
+    pub(super) hold: Hold,
+}
+
+impl Section {
+    /// Where no release follows.
+    pub(super) const OPEN: EventNo = EventNo::MAX;
+}
+
+/// Clocks at some of the events of a history.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    rows: Rows,
+    /// By slot: the clock just before the event.
+    before: Vec<u32>,
+    /// By thread: its critical sections in their order. Empty for [`Rule::Must`].
+    pub(super) sections: Vec<Vec<Section>>,
+}
+
+impl Clocks {
+    /// Goes through a history and keeps the clocks before the events of `slots`, which ascend.
+    pub(super) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
+        let threads = history.threads as usize;
+        let count = slots.iter().map(|(_, slot)| *slot as usize + 1).max().unwrap_or(0);
+        let mut pass = Pass {
+            rows: Rows::new(threads),
+            clocks: vec![vec![0; threads]; threads],
+            written: vec![Rows::ZERO; threads],
+            ends: vec![0; threads],
+            writes: vec![Write { end: 0, row: Rows::ZERO, thread: 0 }; history.variables as usize],
+            objects: vec![Vec::new(); history.objects as usize],
+            sections: vec![Vec::new(); threads],
+            open: vec![Vec::new(); threads],
+        };
+        let mut before = vec![Rows::ZERO; count];
+        let mut slots = slots.iter().peekable();
+        for (number, event) in (0..).zip(&history.events) {
+            if let Some((_, slot)) = slots.next_if(|(at, _)| *at == number) {
+                before[*slot as usize] = pass.write_down(usize::from(event.thread));
+            }
+            pass.step(number, event, rule);
+        }
+        Clocks { rows: pass.rows, before, sections: pass.sections }
+    }
+
+    /// The clock just before a slot's event, but for its own thread.
+    pub(super) fn before(&self, slot: usize) -> &[u32] {
+        self.rows.get(self.before[slot])
+    }
+
+    /// The clock at a section's end, but for its own thread.
+    pub(super) fn at_end(&self, section: &Section) -> &[u32] {
+        self.rows.get(section.row)
+    }
+}
+
+/// The last write of a variable.
+#[derive(Clone, Copy)]
+struct Write {
+    /// One more than the event's number; 0 for none.
+    end: u32,
+    row: u32,
+    thread: u16,
+}
+
+struct Pass {
+    rows: Rows,
+    /// By thread; the own component is of no meaning.
+    clocks: Vec<Vec<u32>>,
+    /// By thread: the row that is the same as its clock, if there is one; else [`Rows::NONE`].
+    written: Vec<u32>,
+    /// By thread: one more than its last event.
+    ends: Vec<u32>,
+    writes: Vec<Write>,
+    /// By object: all that was posted.
+    objects: Vec<Vec<u32>>,
+    sections: Vec<Vec<Section>>,
+    /// By thread: its open sections.
+    open: Vec<Vec<u32>>,
+}
+
+impl Pass {
+    fn step(&mut self, number: EventNo, event: &Event, rule: Rule) {
+        let thread = usize::from(event.thread);
+        let target = event.target as usize;
+        let op = event.op;
+        self.ends[thread] = number + 1;
+        match op {
+            Op::Fork => {
+                let parent = std::mem::take(&mut self.clocks[thread]);
+                self.learn(target, &parent);
+                self.clocks[thread] = parent;
+                self.learn_one(target, thread, number + 1);
+            }
+            Op::Join if target != thread => {
+                let child = std::mem::take(&mut self.clocks[target]);
+                self.learn(thread, &child);
+                self.clocks[target] = child;
+                self.learn_one(thread, target, self.ends[target]);
+            }
+            Op::Acquire | Op::AcquireShared if rule == Rule::Reads => {
+                self.open[thread].push(self.sections[thread].len() as u32);
+                let hold = Hold::of(op, event.target);
+                self.sections[thread].push(Section { acquire: number, release: Section::OPEN, row: Rows::ZERO, hold });
+            }
+            Op::Release | Op::ReleaseShared if rule == Rule::Reads => {
+                let hold = Hold::of(op, event.target);
+                let of_lock = |&section: &u32| self.sections[thread][section as usize].hold == hold;
+                if let Some(at) = self.open[thread].iter().rposition(of_lock) {
+                    let section = self.open[thread].remove(at) as usize;
+                    let row = self.write_down(thread);
+                    let section = &mut self.sections[thread][section];
+                    (section.release, section.row) = (number, row);
+                }
+            }
+            _ if op.is_access() => {
+                if rule == Rule::Reads {
+                    self.access(number, event);
+                }
+            }
+            _ => {
+                let (takes, posts) = match rule {
+                    Rule::Reads => (op.takes(), op.posts()),
+                    Rule::Must => {
+                        (matches!(op, Op::Take | Op::Woken), matches!(op, Op::Post | Op::Signal | Op::Broadcast))
+                    }
+                };
+                if takes {
+                    let posted = std::mem::take(&mut self.objects[target]);
+                    self.learn(thread, &posted);
+                    self.objects[target] = posted;
+                }
+                if posts {
+                    let clock = &self.clocks[thread];
+                    let posted = &mut self.objects[target];
+                    posted.resize(clock.len(), 0);
+                    join(posted, clock);
+                    posted[thread] = number + 1;
+                }
+            }
+        }
+    }
+
+    fn access(&mut self, number: EventNo, event: &Event) {
+        let thread = usize::from(event.thread);
+        let write = self.writes[event.target as usize];
+        let writer = usize::from(write.thread);
+        if event.op.reads() && writer != thread && self.clocks[thread][writer] < write.end {
+            let clock = &mut self.clocks[thread];
+            join(clock, self.rows.get(write.row));
+            clock[writer] = clock[writer].max(write.end);
+            self.forget(thread);
+        }
+        if event.op.writes() {
+            let row = self.write_down(thread);
+            self.rows.release(write.row);
+            self.writes[event.target as usize] = Write { end: number + 1, row, thread: event.thread };
+        }
+    }
+
+    fn learn(&mut self, thread: usize, clock: &[u32]) {
+        if join(&mut self.clocks[thread], clock) {
+            self.forget(thread);
+        }
+    }
+
+    fn learn_one(&mut self, thread: usize, of: usize, end: u32) {
+        if self.clocks[thread][of] < end {
+            self.clocks[thread][of] = end;
+            self.forget(thread);
+        }
+    }
+
+    /// The thread's clock is no longer what was written down.
+    fn forget(&mut self, thread: usize) {
+        let row = std::mem::replace(&mut self.written[thread], Rows::NONE);
+        if row != Rows::NONE {
+            self.rows.release(row);
+        }
+    }
+
+    /// A row with the thread's clock, which the caller may release.
+    fn write_down(&mut self, thread: usize) -> u32 {
+        if self.written[thread] == Rows::NONE {
+            self.written[thread] = self.rows.add(&self.clocks[thread]);
+        }
+        self.rows.retain(self.written[thread]);
+        self.written[thread]
+    }
+}
+
+/// Makes `clock` the greater of both; whether that changed it. An empty one is zero.
+fn join(clock: &mut [u32], other: &[u32]) -> bool {
+    let mut changed = false;
+    for (one, two) in clock.iter_mut().zip(other) {
+        changed |= *one < *two;
+        *one = (*one).max(*two);
+    }
+    changed
+}
+
+/// Clocks of one width, counted by use.
+#[derive(Debug)]
+struct Rows {
+    width: usize,
+    clocks: Vec<u32>,
+    uses: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Rows {
+    /// A clock of zeros, always there.
+    const ZERO: u32 = 0;
+    /// No row.
+    const NONE: u32 = u32::MAX;
+
+    fn new(width: usize) -> Rows {
+        Rows { width, clocks: vec![0; width], uses: vec![0], free: Vec::new() }
+    }
+
+    fn get(&self, row: u32) -> &[u32] {
+        let start = row as usize * self.width;
+        &self.clocks[start..start + self.width]
+    }
+
+    /// A row in use once.
+    fn add(&mut self, clock: &[u32]) -> u32 {
+        if let Some(row) = self.free.pop() {
+            let start = row as usize * self.width;
+            self.clocks[start..start + self.width].copy_from_slice(clock);
+            self.uses[row as usize] = 1;
+            return row;
+        }
+        self.clocks.extend_from_slice(clock);
+        self.uses.push(1);
+        self.uses.len() as u32 - 1
+    }
+
+    fn retain(&mut self, row: u32) {
+        if row != Rows::ZERO {
+            self.uses[row as usize] += 1;
+        }
+    }
+
+    fn release(&mut self, row: u32) {
+        if row == Rows::ZERO {
+            return;
+        }
+        self.uses[row as usize] -= 1;
+        if self.uses[row as usize] == 0 {
+            self.free.push(row);
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Circles of abstract acquisitions: each waits for what the next one's thread has.
+//!
+//! Short circles come first: the search is repeated with a growing length, so that a budget that runs out costs the
+//! long ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
+
+use super::acquisitions::{Abstract, Hold, Node, Wanted};
+use super::{Options, Readers};
+
+/// Acquisitions that could wait for each other.
+#[derive(Debug, Default)]
+pub(super) struct Circle {
+    /// Each waits for the thread of the next, the last for that of the first.
+    pub(super) nodes: Vec<Node>,
+    /// Whether one is a reader that waits behind a writer.
+    pub(super) queued: bool,
+}
+
+/// The search.
+#[derive(Debug)]
+pub(super) struct Cycles<'a> {
+    nodes: &'a Abstract,
+    readers: Readers,
+    longest: usize,
+    /// Those that can be part of a circle, ascending.
+    kept: Vec<Node>,
+    /// Of those, who holds a lock: by `Hold`.
+    holders: Vec<Vec<Node>>,
+    /// Of those, whose they are.
+    of_thread: Vec<Vec<Node>>,
+    /// Who wants a lock exclusively, by lock; also those that are on no circle.
+    writers: Vec<Vec<Node>>,
+    steps: u64,
+}
+
+/// Why a search goes on or not.
+#[derive(PartialEq, Eq)]
+enum Search {
+    GoesOn,
+    OutOfSteps,
+}
+
+impl<'a> Cycles<'a> {
+    pub(super) fn new(nodes: &'a Abstract, options: &Options) -> Cycles<'a> {
+        let [locks, threads, _] = nodes.counts();
+        let kept = on_circles(nodes);
+        let mut holders = vec![Vec::new(); if kept.is_empty() { 0 } else { locks as usize * 2 }];
+        let mut of_thread = vec![Vec::new(); threads as usize];
+        for &node in &kept {
+            for hold in nodes.held(node) {
+                holders[index(*hold)].push(node);
+            }
+            of_thread[usize::from(nodes.thread(node))].push(node);
+        }
+        let mut writers = vec![Vec::new(); holders.len() / 2];
+        if options.readers == Readers::Queue && !kept.is_empty() {
+            for node in nodes.all() {
+                if let Wanted::Lock(hold) = nodes.wanted(node) {
+                    let shared = Hold::new(hold.lock(), true);
+                    if !hold.shared() && !holders[index(shared)].is_empty() {
+                        writers[hold.lock() as usize].push(node);
+                    }
+                }
+            }
+        }
+        let with_nodes = of_thread.iter().filter(|nodes| !nodes.is_empty()).count();
+        let longest = with_nodes.min(options.longest as usize);
+        Cycles {
+            nodes,
+            readers: options.readers,
+            longest,
+            kept,
+            holders,
+            of_thread,
+            writers,
+            steps: options.search_steps,
+        }
+    }
+
+    /// Whether there is nothing to look for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The acquisitions that circles can have, ascending.
+    pub(super) fn kept(&self) -> Vec<Node> {
+        let mut kept: Vec<Node> = self.kept.iter().chain(self.writers.iter().flatten()).copied().collect();
+        kept.sort_unstable();
+        kept.dedup();
+        kept
+    }
+
+    /// Whether the budget ran out.
+    pub(super) fn was_cut(&self) -> bool {
+        self.steps == 0
+    }
+
+    /// Goes through the circles.
+    pub(super) fn each(&mut self, mut found: impl FnMut(&Circle)) {
+        for length in 2..=self.longest {
+            let mut reached = false;
+            for at in 0..self.kept.len() {
+                let mut path = vec![self.kept[at]];
+                if self.search(&mut path, length, &mut reached, &mut found) == Search::OutOfSteps {
+                    return;
+                }
+            }
+            if !reached {
+                return;
+            }
+        }
+    }
+
+    fn search(
+        &mut self,
+        path: &mut Vec<Node>,
+        length: usize,
+        reached: &mut bool,
+        found: &mut impl FnMut(&Circle),
+    ) -> Search {
+        let (first, last) = (path[0], path[path.len() - 1]);
+        if path.len() == length {
+            *reached = true;
+            if self.waits_for(last, first).is_some()
+                && let Some(circle) = self.circle(path)
+            {
+                found(&circle);
+            }
+            return Search::GoesOn;
+        }
+        for list in 0.. {
+            let Some(count) = self.candidates(last, list).map(<[Node]>::len) else { break };
+            for at in 0..count {
+                if self.steps == 0 {
+                    return Search::OutOfSteps;
+                }
+                self.steps -= 1;
+                let next = self.candidates(last, list).map_or(first, |nodes| nodes[at]);
+                let fits = next > first && path.iter().all(|&node| self.nodes.compatible(node, next));
+                if fits && self.waits_for(last, next).is_some() {
+                    path.push(next);
+                    let went = self.search(path, length, reached, found);
+                    path.pop();
+                    if went == Search::OutOfSteps {
+                        return went;
+                    }
+                }
+            }
+        }
+        Search::GoesOn
+    }
+
+    /// Those whom a node could wait for, in lists.
+    fn candidates(&self, node: Node, list: usize) -> Option<&[Node]> {
+        match (self.nodes.wanted(node), list) {
+            (Wanted::Lock(hold), 0) => Some(&self.holders[index(Hold::new(hold.lock(), false))]),
+            (Wanted::Lock(hold), 1) if !hold.shared() || self.readers == Readers::Queue => {
+                Some(&self.holders[index(Hold::new(hold.lock(), true))])
+            }
+            (Wanted::End(thread), 0) => Some(&self.of_thread[thread as usize]),
+            (Wanted::Wake(object) | Wanted::Post(object), list) => {
+                self.nodes.posters(object).nth(list).map(|(thread, _)| self.of_thread[usize::from(thread)].as_slice())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether one waits for the thread of the other, and whether as a reader behind a writer.
+    fn waits_for(&self, node: Node, other: Node) -> Option<bool> {
+        let held = self.nodes.held(other);
+        let thread = self.nodes.thread(other);
+        match self.nodes.wanted(node) {
+            Wanted::Lock(hold) if held.iter().any(|has| hold.excludes(*has)) => Some(false),
+            Wanted::Lock(hold) => {
+                (hold.shared() && self.readers == Readers::Queue && held.contains(&hold)).then_some(true)
+            }
+            Wanted::End(ends) => (ends == u32::from(thread)).then_some(false),
+            Wanted::Wake(object) | Wanted::Post(object) => {
+                let first = self.nodes.events(other)[0];
+                self.nodes.posters(object).any(|(who, last)| who == thread && first < last).then_some(false)
+            }
+        }
+    }
+
+    /// The circle of a closed path, with the writers behind whom its readers wait. `None` where a shorter one is in it,
+    /// or no writer.
+    fn circle(&self, path: &[Node]) -> Option<Circle> {
+        let mut circle = Circle::default();
+        let mut writers: Vec<Node> = Vec::new();
+        for (at, &node) in path.iter().enumerate() {
+            let next = (at + 1) % path.len();
+            let lock = matches!(self.nodes.wanted(node), Wanted::Lock(_) | Wanted::End(_));
+            let shorter =
+                |(other, &to): (usize, &Node)| other != at && other != next && self.waits_for(node, to) == Some(false);
+            if lock && path.iter().enumerate().any(shorter) {
+                return None;
+            }
+            circle.nodes.push(node);
+            if self.waits_for(node, path[next]) == Some(true) {
+                let Wanted::Lock(hold) = self.nodes.wanted(node) else { return None };
+                let fits = |writer: &&Node| path.iter().chain(&writers).all(|&n| self.nodes.compatible(n, **writer));
+                let writer = *self.writers[hold.lock() as usize].iter().find(fits)?;
+                writers.push(writer);
+                circle.nodes.push(writer);
+                circle.queued = true;
+            }
+        }
+        Some(circle)
+    }
+}
+
+const fn index(hold: Hold) -> usize {
+    hold.lock() as usize * 2 + hold.shared() as usize
+}
+
+/// The nodes that can be part of a circle: what they want and something that they have lie on a circle of the graph in
+/// which everything that somebody has leads to what he wants.
+fn on_circles(nodes: &Abstract) -> Vec<Node> {
+    let [locks, threads, objects] = nodes.counts();
+    let vertices = (locks + threads + objects) as usize;
+    let wanted_vertex = |wanted| match wanted {
+        Wanted::Lock(hold) => hold.lock(),
+        Wanted::End(thread) => locks + thread,
+        Wanted::Wake(object) | Wanted::Post(object) => locks + threads + object,
+    };
+    // What a thread can be waited for, other than locks: its end, and what it posts, with the last post.
+    let mut owed: Vec<Vec<(u32, u32)>> = vec![Vec::new(); threads as usize];
+    for node in nodes.all() {
+        let wanted = nodes.wanted(node);
+        match wanted {
+            Wanted::Lock(_) => {}
+            Wanted::End(thread) => owed[thread as usize].push((wanted_vertex(wanted), u32::MAX)),
+            Wanted::Wake(object) | Wanted::Post(object) => {
+                for (thread, last) in nodes.posters(object) {
+                    owed[usize::from(thread)].push((wanted_vertex(wanted), last));
+                }
+            }
+        }
+    }
+    for owed in &mut owed {
+        owed.sort_unstable();
+        owed.dedup();
+    }
+    let has = |node: Node| {
+        let first = nodes.events(node)[0];
+        let owed = owed[usize::from(nodes.thread(node))].iter().filter(move |(_, last)| first < *last);
+        nodes.held(node).iter().map(|hold| hold.lock()).chain(owed.map(|(vertex, _)| *vertex))
+    };
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for node in nodes.all() {
+        let to = wanted_vertex(nodes.wanted(node));
+        edges.extend(has(node).map(|from| (from, to)));
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let component = components(vertices, &edges);
+    let inside = |from: u32, to: u32| component[from as usize] == component[to as usize];
+    let mut on_circle = vec![false; vertices];
+    for &(from, to) in &edges {
+        // An edge inside a component is on a circle, also one from a vertex to itself.
+        if inside(from, to) {
+            on_circle[to as usize] = true;
+        }
+    }
+    nodes
+        .all()
+        .filter(|&node| {
+            let to = wanted_vertex(nodes.wanted(node));
+            on_circle[to as usize] && has(node).any(|from| inside(from, to))
+        })
+        .collect()
+}
+
+/// The strongly connected component of each vertex. After Kosaraju, without recursion.
+fn components(vertices: usize, edges: &[(u32, u32)]) -> Vec<u32> {
+    let forward = Adjacency::new(vertices, edges.iter().copied());
+    let backward = Adjacency::new(vertices, edges.iter().map(|&(from, to)| (to, from)));
+    let mut order = Vec::with_capacity(vertices);
+    let mut seen = vec![false; vertices];
+    for start in 0..vertices as u32 {
+        forward.visit(start, &mut seen, |vertex| order.push(vertex));
+    }
+    let mut component = vec![0; vertices];
+    let mut seen = vec![false; vertices];
+    for &start in order.iter().rev() {
+        backward.visit(start, &mut seen, |vertex| component[vertex as usize] = start);
+    }
+    component
+}
+
+/// A graph.
+struct Adjacency {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+impl Adjacency {
+    fn new(vertices: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Adjacency {
+        let mut starts = vec![0u32; vertices + 1];
+        for (from, _) in edges.clone() {
+            starts[from as usize + 1] += 1;
+        }
+        for i in 0..vertices {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut targets = vec![0; starts[vertices] as usize];
+        for (from, to) in edges {
+            targets[next[from as usize] as usize] = to;
+            next[from as usize] += 1;
+        }
+        Adjacency { starts, targets }
+    }
+
+    /// Depth first; a vertex is given when all that it leads to has been.
+    fn visit(&self, start: u32, seen: &mut [bool], mut done: impl FnMut(u32)) {
+        if std::mem::replace(&mut seen[start as usize], true) {
+            return;
+        }
+        let mut stack = vec![(start, self.starts[start as usize])];
+        while let Some((vertex, next)) = stack.last_mut() {
+            if *next == self.starts[*vertex as usize + 1] {
+                done(*vertex);
+                stack.pop();
+                continue;
+            }
+            let target = self.targets[*next as usize];
+            *next += 1;
+            if !std::mem::replace(&mut seen[target as usize], true) {
+                stack.push((target, self.starts[target as usize]));
+            }
+        }
+    }
+}
