@@ -1,8 +1,8 @@
 //! Side-by-side measurements: what Selvedge costs, next to native, ThreadSanitizer and Helgrind.
 //!
-//! Three binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
-//! each hook, which do not depend on how busy the machine is) and `explore` (how soon the bugs of the corpus are found,
-//! see [`explore`]).
+//! Four binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
+//! each hook, which do not depend on how busy the machine is), `explore` (how soon the bugs of the corpus are found,
+//! see [`explore`]) and `predict` (how fast traces are read and analysed, see [`predict`]).
 //!
 //! ```text
 //! options ─▶ rows (programs, how to build and check) ─┐
@@ -27,6 +27,7 @@ pub mod machine;
 pub mod measure;
 pub mod options;
 pub mod place;
+pub mod predict;
 pub mod rows;
 pub mod sources;
 pub mod table;
