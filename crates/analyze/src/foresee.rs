@@ -3,6 +3,7 @@
 //! Candidates come from the hybrid model, which misses nothing that is possible and promises nothing; the sound core proves
 //! those that it can. Proofs come first: whoever tries predictions in this order spends its time where it pays.
 
+use crate::deadlock;
 use crate::history::{EventNo, History};
 use crate::predict::{Graph, Options, Pattern, Scheduler, patterns, predictions};
 use crate::prediction::{Goal, Prediction};
@@ -34,6 +35,8 @@ pub fn foresee<'h>(history: &'h History, user: &[Pattern]) -> Outlook<'h> {
     options.patterns.extend(user.iter().cloned());
     let graph = Graph::new(history, options.near);
     let mut foreseen = Vec::new();
+    let circles = deadlock::deadlocks(history, &deadlock::Options::default());
+    foreseen.extend(circles.predictions.into_iter().map(|prediction| Foreseen { prediction, seen: false }));
     let found = predictions::search(&graph, &options);
     for candidate in &found.candidates {
         for (number, goal) in candidate.goals.iter().enumerate() {
