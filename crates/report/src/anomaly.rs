@@ -80,7 +80,7 @@ impl<'a> Anomaly<'a> {
 
     /// `atomicity violation in deposit / withdraw`: the functions sorted, so that one bug has one title.
     pub fn title(&self) -> String {
-        let function = |taken: &Taken| taken.side.stack.first().and_then(|source| source.function.clone());
+        let function = |taken: &Taken| taken.side.own().and_then(|source| source.function.clone());
         let functions: BTreeSet<String> = self.sides.iter().filter_map(function).collect();
         let functions: Vec<String> = functions.into_iter().collect();
         match functions.as_slice() {
@@ -98,7 +98,7 @@ impl<'a> Anomaly<'a> {
             .map(|Taken { side, .. }| {
                 let variable = side.variable.as_ref().filter(|variable| variable.is_lasting);
                 let name = variable.map_or("", |variable| &variable.name);
-                format!("{}|{}|{name}", side.op, place(side.stack.first()))
+                format!("{}|{}|{name}", side.op, place(side.own()))
             })
             .collect();
         if self.told.kind == Kind::DataRace {

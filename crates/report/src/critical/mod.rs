@@ -24,7 +24,7 @@ pub use deciding::{Deciding, switch_numbers};
 
 use crate::fingerprint::{Fingerprint, place};
 use crate::hang::write_stack;
-use crate::names::{Names, Source, Variable};
+use crate::names::{Names, Source, Variable, own};
 use crate::view::{printable, view};
 
 /// The events whose order decides.
@@ -105,7 +105,7 @@ impl CriticalPair {
         for side in sides() {
             let variable = side.variable.as_ref().filter(|variable| variable.is_lasting);
             print.add(&side.op);
-            print.add(&place(side.stack.first()));
+            print.add(&place(side.own()));
             print.add(variable.map_or("", |variable| &variable.name));
         }
         let mut finding = Finding::new(print.id(), kind, sides().map(Side::access).collect());
@@ -153,8 +153,12 @@ impl Side {
         self.op.replace('-', " ")
     }
 
+    pub(crate) fn own(&self) -> Option<&Source> {
+        own(&self.stack)
+    }
+
     pub(crate) fn brief(&self) -> String {
-        self.stack.first().map_or_else(|| "?".to_owned(), Source::brief)
+        self.own().map_or_else(|| "?".to_owned(), Source::brief)
     }
 
     /// "write of `balance` at bank.c:10".
@@ -170,7 +174,7 @@ impl Side {
     }
 
     pub(crate) fn access(&self) -> Access {
-        let source = self.stack.first();
+        let source = self.own();
         Access {
             thread: self.thread.0,
             op: self.op.clone(),

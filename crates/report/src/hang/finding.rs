@@ -5,7 +5,7 @@ use selvedge_findings::{Access, Finding, Harm, Kind, Status};
 
 use super::{Because, BlockedThread, Hang, HangKind, HeldLock, Link, Thing};
 use crate::fingerprint::{Fingerprint, place};
-use crate::names::Source;
+use crate::names::{Source, own};
 
 impl Hang {
     /// The hang as a confirmed finding. The accesses of a deadlock go around the circle: the lock that a thread
@@ -48,7 +48,7 @@ impl Hang {
             let sent = lost.sent.iter().map(|(thread, stack)| Step {
                 thread: *thread,
                 op: "signal",
-                source: stack.first(),
+                source: own(stack),
                 thing: object,
             });
             return sent.chain(self.thread(lost.waiter).and_then(Step::waiting)).collect();
@@ -92,13 +92,13 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn holding(thread: ThreadIx, held: &'a HeldLock) -> Step<'a> {
-        Step { thread, op: "lock", source: held.stack.first(), thing: Some(&held.lock) }
+        Step { thread, op: "lock", source: own(&held.stack), thing: Some(&held.lock) }
     }
 
     fn waiting(thread: &'a BlockedThread) -> Option<Step<'a>> {
         let wait = thread.wait()?;
         let (op, thing) = (wait.what.op(), wait.object.as_ref());
-        Some(Step { thread: thread.thread, op, source: thread.stack.first(), thing })
+        Some(Step { thread: thread.thread, op, source: own(&thread.stack), thing })
     }
 
     fn access(&self) -> Access {
