@@ -261,6 +261,7 @@ macro_rules! for_each_interposed {
             (pthread_barrier_init, Barrier, Own)
             (getrandom, Random, Own)
             (getentropy, Random, Own)
+            (__libc_start_main, Process, Own)
         }
     };
 }

@@ -212,6 +212,34 @@ mod slots {
         reals = sym REALS,
     );
 
+    // `main`, on a stack that is a page's. Where the kernel puts the first stack is left to chance, in steps of 16
+    // bytes; frames that are aligned to more then lie nearer to the others or farther from them from run to run, and
+    // which variables come to share an address with which would be another accident each time. The stacks of
+    // threads begin at pages anyway.
+    global_asm!(
+        ".p2align 4",
+        ".globl selvedge_rt_main",
+        ".hidden selvedge_rt_main",
+        ".type selvedge_rt_main,@function",
+        "selvedge_rt_main:",
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "and rsp, -4096",
+        "call qword ptr [rip + {main}]",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        ".size selvedge_rt_main, . - selvedge_rt_main",
+        main = sym MAIN,
+    );
+    /// The guest's `main`.
+    static MAIN: AtomicUsize = AtomicUsize::new(0);
+
     macro_rules! stub {
         ($name:ident) => {
             global_asm!(
@@ -254,6 +282,21 @@ mod slots {
                 "ret",
                 ".cfi_endproc",
                 wrapper = sym crate::interpose::own::syscall,
+            );
+        };
+        // Calls our `main` instead, which calls theirs.
+        (__libc_start_main, Own) => {
+            global_asm!(
+                ".p2align 4",
+                ".globl selvedge_rt_shim___libc_start_main",
+                ".hidden selvedge_rt_shim___libc_start_main",
+                "selvedge_rt_shim___libc_start_main:",
+                "mov qword ptr [rip + {main}], rdi",
+                "lea rdi, [rip + selvedge_rt_main]",
+                "jmp qword ptr [rip + {reals} + {at}]",
+                main = sym MAIN,
+                reals = sym REALS,
+                at = const Slot::__libc_start_main as usize * 8,
             );
         };
         ($name:ident, Own) => {

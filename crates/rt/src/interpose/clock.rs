@@ -125,7 +125,14 @@ wrappers! {
 
 /// Whether a slot is only of use under control.
 pub fn is_for_control(slot: usize) -> bool {
-    [Slot::clock_gettime, Slot::gettimeofday, Slot::time, Slot::getrandom, Slot::getentropy, Slot::pthread_barrier_init]
-        .iter()
-        .any(|own| *own as usize == slot)
+    let own = [
+        Slot::clock_gettime,
+        Slot::gettimeofday,
+        Slot::time,
+        Slot::getrandom,
+        Slot::getentropy,
+        Slot::pthread_barrier_init,
+        Slot::__libc_start_main,
+    ];
+    own.iter().any(|own| *own as usize == slot)
 }
