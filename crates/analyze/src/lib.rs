@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod clocks;
 pub mod deadlock;
 pub mod history;
+pub mod lost_wakeup;
 pub mod prediction;
 
 pub use history::{Event, EventNo, History, Op};

@@ -31,7 +31,6 @@
 
 mod acquisitions;
 mod check;
-mod clocks;
 mod closure;
 mod cycles;
 

@@ -5,48 +5,77 @@
 
 use crate::history::{Event, EventNo, History, Op};
 
-use super::acquisitions::Hold;
-
 /// Which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// All that a correct reordering keeps, but for locks: see NOTE \[Correct reorderings\].
     Reads,
     /// Only what no run can change: start and end of threads, posts before takes, wake-ups before waits end.
     Must,
 }
 
+/// A lock and whether it is shared, in one number: those of one lock stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Hold(u32);
+
+impl Hold {
+    /// A lock in a mode.
+    pub(crate) const fn new(lock: u32, shared: bool) -> Hold {
+        Hold(lock << 1 | shared as u32)
+    }
+
+    /// Of an event that takes or gives back a lock.
+    pub(crate) const fn of(op: Op, lock: u32) -> Hold {
+        Hold::new(lock, matches!(op, Op::AcquireShared | Op::ReleaseShared))
+    }
+
+    /// Which lock.
+    pub(crate) const fn lock(self) -> u32 {
+        self.0 >> 1
+    }
+
+    /// In which mode.
+    pub(crate) const fn shared(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// Whether the two cannot be had by two threads at once.
+    pub(crate) const fn excludes(self, other: Hold) -> bool {
+        self.lock() == other.lock() && !(self.shared() && other.shared())
+    }
+}
+
 /// A critical section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
+pub(crate) struct Section {
     /// The event that begins it.
-    pub(super) acquire: EventNo,
+    pub(crate) acquire: EventNo,
     /// The event that ends it, or [`Section::OPEN`].
-    pub(super) release: EventNo,
+    pub(crate) release: EventNo,
     /// The clock at its end.
-    pub(super) row: u32,
+    pub(crate) row: u32,
     /// Which lock.
-    pub(super) hold: Hold,
+    pub(crate) hold: Hold,
 }
 
 impl Section {
     /// Where no release follows.
-    pub(super) const OPEN: EventNo = EventNo::MAX;
+    pub(crate) const OPEN: EventNo = EventNo::MAX;
 }
 
 /// Clocks at some of the events of a history.
 #[derive(Debug)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     rows: Rows,
     /// By slot: the clock just before the event.
     before: Vec<u32>,
     /// By thread: its critical sections in their order. Empty for [`Rule::Must`].
-    pub(super) sections: Vec<Vec<Section>>,
+    pub(crate) sections: Vec<Vec<Section>>,
 }
 
 impl Clocks {
     /// Goes through a history and keeps the clocks before the events of `slots`, which ascend.
-    pub(super) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
+    pub(crate) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
         let threads = history.threads as usize;
         let count = slots.iter().map(|(_, slot)| *slot as usize + 1).max().unwrap_or(0);
         let mut pass = Pass {
@@ -71,12 +100,12 @@ impl Clocks {
     }
 
     /// The clock just before a slot's event, but for its own thread.
-    pub(super) fn before(&self, slot: usize) -> &[u32] {
+    pub(crate) fn before(&self, slot: usize) -> &[u32] {
         self.rows.get(self.before[slot])
     }
 
     /// The clock at a section's end, but for its own thread.
-    pub(super) fn at_end(&self, section: &Section) -> &[u32] {
+    pub(crate) fn at_end(&self, section: &Section) -> &[u32] {
         self.rows.get(section.row)
     }
 }
