@@ -246,7 +246,7 @@ impl Pass {
 }
 
 /// Makes `clock` the greater of both; whether that changed it. An empty one is zero.
-fn join(clock: &mut [u32], other: &[u32]) -> bool {
+pub(crate) fn join(clock: &mut [u32], other: &[u32]) -> bool {
     let mut changed = false;
     for (one, two) in clock.iter_mut().zip(other) {
         changed |= *one < *two;
@@ -257,7 +257,7 @@ fn join(clock: &mut [u32], other: &[u32]) -> bool {
 
 /// Clocks of one width, counted by use.
 #[derive(Debug)]
-struct Rows {
+pub(crate) struct Rows {
     width: usize,
     clocks: Vec<u32>,
     uses: Vec<u32>,
@@ -266,21 +266,37 @@ struct Rows {
 
 impl Rows {
     /// A clock of zeros, always there.
-    const ZERO: u32 = 0;
+    pub(crate) const ZERO: u32 = 0;
     /// No row.
-    const NONE: u32 = u32::MAX;
+    pub(crate) const NONE: u32 = u32::MAX;
 
-    fn new(width: usize) -> Rows {
+    /// None but the zero.
+    pub(crate) fn new(width: usize) -> Rows {
         Rows { width, clocks: vec![0; width], uses: vec![0], free: Vec::new() }
     }
 
-    fn get(&self, row: u32) -> &[u32] {
+    /// A clock.
+    pub(crate) fn get(&self, row: u32) -> &[u32] {
         let start = row as usize * self.width;
         &self.clocks[start..start + self.width]
     }
 
+    /// To change it.
+    pub(crate) fn get_mut(&mut self, row: u32) -> &mut [u32] {
+        let start = row as usize * self.width;
+        &mut self.clocks[start..start + self.width]
+    }
+
+    /// Makes a row the greater of itself and another.
+    pub(crate) fn join_rows(&mut self, row: u32, other: u32) {
+        let (row, other) = (row as usize * self.width, other as usize * self.width);
+        for at in 0..self.width {
+            self.clocks[row + at] = self.clocks[row + at].max(self.clocks[other + at]);
+        }
+    }
+
     /// A row in use once.
-    fn add(&mut self, clock: &[u32]) -> u32 {
+    pub(crate) fn add(&mut self, clock: &[u32]) -> u32 {
         if let Some(row) = self.free.pop() {
             let start = row as usize * self.width;
             self.clocks[start..start + self.width].copy_from_slice(clock);
@@ -292,19 +308,22 @@ impl Rows {
         self.uses.len() as u32 - 1
     }
 
-    fn retain(&mut self, row: u32) {
+    /// It is used once more.
+    pub(crate) fn retain(&mut self, row: u32) {
         if row != Rows::ZERO {
             self.uses[row as usize] += 1;
         }
     }
 
-    fn release(&mut self, row: u32) {
+    /// Whether that was its last use.
+    pub(crate) fn release(&mut self, row: u32) -> bool {
         if row == Rows::ZERO {
-            return;
+            return false;
         }
         self.uses[row as usize] -= 1;
         if self.uses[row as usize] == 0 {
             self.free.push(row);
         }
+        self.uses[row as usize] == 0
     }
 }

@@ -151,6 +151,7 @@ fn long_histories() {
         let found = deadlocks(&history, &Options::default());
         let explorer = Explorer::new(&history);
         found.predictions.iter().for_each(|prediction| check_proof(&explorer, prediction));
+        assert_eq!(deadlocks(&history, &Options::default()).predictions, found.predictions, "the same again");
     }
 }
 
