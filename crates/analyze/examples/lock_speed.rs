@@ -4,12 +4,13 @@
 
 use std::time::Instant;
 
-use selvedge_analyze::deadlock::{Options, deadlocks};
-use selvedge_analyze::{Event, History, Op};
+use selvedge_analyze::serializability::{Conflicts, Regions, violations};
+use selvedge_analyze::{Event, History, Op, deadlock, lost_wakeup, serializability};
 
 const THREADS: u32 = 12;
 const LOCKS: u32 = 50;
 const VARIABLES: u32 = 10_000;
+const OBJECTS: u32 = 8;
 const LOCATIONS: u32 = 500;
 
 fn main() {
@@ -21,7 +22,7 @@ fn main() {
     println!("{} events, {:.1} % acquisitions", history.len(), 100.0 * acquires as f64 / history.len() as f64);
 
     timed("deadlock", &history, || {
-        let found = deadlocks(&history, &Options::default());
+        let found = deadlock::deadlocks(&history, &deadlock::Options::default());
         let proved = found.predictions.iter().filter(|p| p.proof.is_some()).count();
         format!(
             "{} found, {proved} proved, {} abstract, {} circles, {} excluded, cut {}, {} unchecked, {} dropped",
@@ -34,6 +35,24 @@ fn main() {
             found.dropped
         )
     });
+    timed("lost wake-ups", &history, || {
+        let found = lost_wakeup::lost_wakeups(&history, &lost_wakeup::Options::default());
+        format!("{} found, {} guarded, {} dropped", found.predictions.len(), found.guarded, found.dropped)
+    });
+    for conflicts in [Conflicts::Accesses, Conflicts::All] {
+        timed(&format!("serializability, {conflicts:?}"), &history, || {
+            let regions = Regions::CriticalSections;
+            let found = violations(&history, &serializability::Options { regions, conflicts, ..Default::default() });
+            format!(
+                "{} regions, {} circles, {} found, {} dropped, {} unexplained",
+                found.regions,
+                found.circles,
+                found.predictions.len(),
+                found.dropped,
+                found.unexplained
+            )
+        });
+    }
 }
 
 fn timed(name: &str, history: &History, run: impl FnOnce() -> String) {
@@ -68,12 +87,31 @@ fn made_up(events: usize, disordered: bool) -> History {
     };
     let mut owner = [None; LOCKS as usize];
     let mut held: Vec<Vec<u32>> = vec![Vec::new(); THREADS as usize];
+    let mut waits = [None; THREADS as usize];
     let mut list = Vec::with_capacity(events);
     while list.len() < events {
         let thread = chance(THREADS) as u16;
         let mine = &mut held[usize::from(thread)];
-        let what = chance(100);
-        if what < 12 && mine.len() < 3 {
+        let what = chance(1000);
+        if let Some((condition, mutex)) = waits[usize::from(thread)] {
+            // A waiter goes on when it is its turn and its mutex is free.
+            if what < 20 && owner[mutex as usize].is_none() {
+                list.push(Event::new((thread + 1) % THREADS as u16, Op::Signal, condition, chance(20)));
+                list.push(Event::new(thread, Op::Woken, condition, 400 + condition));
+                list.push(Event::new(thread, Op::Acquire, mutex, 400 + condition));
+                owner[mutex as usize] = Some(thread);
+                mine.push(mutex);
+                waits[usize::from(thread)] = None;
+            }
+            continue;
+        }
+        if what < 2 && mine.len() == 1 && waits[(usize::from(thread) + 1) % THREADS as usize].is_none() {
+            let (lock, condition) = (mine.pop().unwrap_or(0), chance(OBJECTS));
+            owner[lock as usize] = None;
+            list.push(Event::new(thread, Op::Release, lock, 400 + condition));
+            list.push(Event::new(thread, Op::Wait, condition, 400 + condition));
+            waits[usize::from(thread)] = Some((condition, lock));
+        } else if what < 190 && mine.len() < 3 {
             let lock = chance(LOCKS);
             let in_order = mine.last().is_none_or(|&last| last < lock);
             if owner[lock as usize].is_none() && (disordered || in_order) {
@@ -81,7 +119,7 @@ fn made_up(events: usize, disordered: bool) -> History {
                 list.push(Event::new(thread, Op::Acquire, lock, lock * 10 + mine.len() as u32));
                 mine.push(lock);
             }
-        } else if what < 30 && !mine.is_empty() {
+        } else if what < 400 && !mine.is_empty() {
             let lock = mine.pop().unwrap_or(0);
             owner[lock as usize] = None;
             list.push(Event::new(thread, Op::Release, lock, 0));
@@ -95,5 +133,5 @@ fn made_up(events: usize, disordered: bool) -> History {
     }
     let sources = (0..list.len() as u64).collect();
     let (threads, variables, locks, locations) = (THREADS, VARIABLES, LOCKS, LOCATIONS);
-    History { events: list, sources, threads, variables, locks, objects: 0, locations }
+    History { events: list, sources, threads, variables, locks, objects: OBJECTS, locations }
 }

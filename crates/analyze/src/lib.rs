@@ -6,13 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+mod clocks;
 pub mod deadlock;
 pub mod foresee;
 pub mod history;
 pub mod import;
+pub mod lost_wakeup;
 pub mod names;
 pub mod predict;
 pub mod prediction;
+pub mod serializability;
 pub mod std_text;
 
 pub use history::{Event, EventNo, History, Op};

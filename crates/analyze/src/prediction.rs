@@ -45,6 +45,8 @@ pub enum Relation {
     SyncPreserving,
     /// A reordering that turns critical sections around, built and checked.
     LockReversing,
+    /// It is in the history, as it happened: there is nothing to reorder, and the witness is empty.
+    Observed,
 }
 
 impl Relation {
@@ -54,6 +56,7 @@ impl Relation {
             Relation::Shb => "shb",
             Relation::SyncPreserving => "sync-preserving",
             Relation::LockReversing => "lock-reversing",
+            Relation::Observed => "observed",
         }
     }
 }

@@ -119,7 +119,7 @@ fn two_threads() {
 fn three_threads() {
     let shape = Shape { threads: 3, locks: 3, events: 20, lock_share: 85, ..Shape::default() };
     let tally = compare_many("three threads", shape, 1200);
-    assert!(tally.sync_preserving > 200, "{tally:?}");
+    assert!(tally.sync_preserving > 100, "{tally:?}");
 }
 
 #[test]
@@ -141,6 +141,18 @@ fn conditions_and_semaphores() {
     let shape = Shape { threads: 3, locks: 2, objects: 1, events: 20, lock_share: 60, ..Shape::default() };
     let tally = compare_many("conditions and semaphores", shape, 1500);
     assert!(tally.patterns["wait-holding-lock"].0 > 0 && tally.patterns["take-holding-lock"].1 > 0, "{tally:?}");
+}
+
+#[test]
+fn long_histories() {
+    for seed in 0..12 {
+        let shape = Shape { threads: 4, locks: 3, variables: 40, events: 1000, locations: 6, ..Shape::default() };
+        let history = history(&shape, seed);
+        let found = deadlocks(&history, &Options::default());
+        let explorer = Explorer::new(&history);
+        found.predictions.iter().for_each(|prediction| check_proof(&explorer, prediction));
+        assert_eq!(deadlocks(&history, &Options::default()).predictions, found.predictions, "the same again");
+    }
 }
 
 /// A history in which everybody takes his locks alone, one thread after the other: `t: lock lock ...`, given back in

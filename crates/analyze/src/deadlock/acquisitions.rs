@@ -2,41 +2,11 @@
 
 use std::collections::HashMap;
 
+use crate::clocks::Hold;
 use crate::history::{EventNo, History, Op};
 
 /// The number of an abstract acquisition.
 pub(super) type Node = u32;
-
-/// A lock and whether it is shared, in one number: those of one lock stand together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Hold(u32);
-
-impl Hold {
-    /// A lock in a mode.
-    pub(super) const fn new(lock: u32, shared: bool) -> Hold {
-        Hold(lock << 1 | shared as u32)
-    }
-
-    /// Of an event that takes or gives back a lock.
-    pub(super) const fn of(op: Op, lock: u32) -> Hold {
-        Hold::new(lock, matches!(op, Op::AcquireShared | Op::ReleaseShared))
-    }
-
-    /// Which lock.
-    pub(super) const fn lock(self) -> u32 {
-        self.0 >> 1
-    }
-
-    /// In which mode.
-    pub(super) const fn shared(self) -> bool {
-        self.0 & 1 == 1
-    }
-
-    /// Whether the two cannot be had by two threads at once.
-    pub(super) const fn excludes(self, other: Hold) -> bool {
-        self.lock() == other.lock() && !(self.shared() && other.shared())
-    }
-}
 
 /// What an event waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,10 +4,10 @@
 //! that has to happen before them contains one of them, that one is too early, now and for all later ones of the
 //! others, and its successor takes its place; the set need not be built again (SPDOffline, algorithm 2).
 
+use crate::clocks::{Clocks, Rule};
 use crate::history::{EventNo, History, Op};
 
 use super::acquisitions::{Abstract, Node, Wanted};
-use super::clocks::{Clocks, Rule};
 use super::closure::{Closed, Closure, Growing, SectionIndex};
 use super::cycles::Circle;
 

@@ -9,8 +9,7 @@
 //! A set only grows: the closures of a whole sequence of growing demands cost as much as the last
 //! one alone.
 
-use super::acquisitions::Hold;
-use super::clocks::{Clocks, Section};
+use crate::clocks::{Clocks, Hold, Section};
 
 /// A set of events, with what is needed to close it.
 #[derive(Debug)]
@@ -240,7 +239,7 @@ impl OfThread {
         let mut index = OfThread { locks: holds.len(), lock, before, shift, marks: Vec::new() };
         let mut last = vec![NONE; index.locks];
         for (number, &lock) in (0..).zip(&index.lock) {
-            if number as usize % index.stride() == 0 {
+            if (number as usize).is_multiple_of(index.stride()) {
                 index.marks.extend_from_slice(&last);
             }
             last[lock as usize] = number;
@@ -258,7 +257,9 @@ impl OfThread {
         let Some(&start) = self.before.get(at) else { return sections.len() };
         let start = start as usize;
         let end = self.before.get(at + 1).map_or(sections.len(), |&end| end as usize);
-        start + sections[start..end].partition_point(|section| section.acquire < bound)
+        let count = start + sections[start..end].partition_point(|section| section.acquire < bound);
+        debug_assert_eq!(count, sections.partition_point(|section| section.acquire < bound));
+        count
     }
 
     /// The last section of each lock among the first `end`, which is not 0.
@@ -270,5 +271,9 @@ impl OfThread {
         for (number, &lock) in (start as u32..).zip(&self.lock[start..end]) {
             last[lock as usize] = number;
         }
+        debug_assert!((0..self.locks).all(|lock| {
+            let number = self.lock[..end].iter().rposition(|&of| of as usize == lock);
+            last[lock] == number.map_or(NONE, |number| number as u32)
+        }));
     }
 }

@@ -3,7 +3,9 @@
 //! Short circles come first: the search is repeated with a growing length, so that a budget that runs out costs the
 //! long ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
 
-use super::acquisitions::{Abstract, Hold, Node, Wanted};
+use crate::clocks::Hold;
+
+use super::acquisitions::{Abstract, Node, Wanted};
 use super::{Options, Readers};
 
 /// Acquisitions that could wait for each other.

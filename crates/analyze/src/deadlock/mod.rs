@@ -31,7 +31,6 @@
 
 mod acquisitions;
 mod check;
-mod clocks;
 mod closure;
 mod cycles;
 
@@ -79,8 +78,8 @@ impl Default for Options {
         Options {
             longest: u32::MAX,
             readers: Readers::Queue,
-            search_steps: 4_000_000,
-            proof_steps: 16_000_000,
+            search_steps: 2_000_000,
+            proof_steps: 8_000_000,
             tries: 64,
             results: 1000,
             witness_events: 1 << 25,

@@ -11,6 +11,9 @@ pub(crate) enum Which {
     All,
     /// Those that keep the order of acquisitions that exclude each other.
     SyncPreserving,
+    /// All in which every read sees what it saw; wake-ups need not come after waits. A mutex is given back and its
+    /// condition waited for in one step.
+    LooseWakes,
 }
 
 /// How far a reordering has come.
@@ -121,7 +124,8 @@ impl<'a> Explorer<'a> {
     pub(crate) fn step(&self, state: &State, thread: usize, which: Which) -> Option<State> {
         let number = self.next(state, thread)?;
         let event = &self.history.events[number as usize];
-        if !self.is_born(state, thread) || !self.waits_for(state, thread).is_empty() {
+        let loose = which == Which::LooseWakes && matches!(event.op, Op::Signal | Op::Broadcast);
+        if !self.is_born(state, thread) || (!loose && !self.waits_for(state, thread).is_empty()) {
             return None;
         }
         if event.op == Op::Join && !self.is_born(state, event.target as usize) {
@@ -147,6 +151,14 @@ impl<'a> Explorer<'a> {
         state.done[thread] += 1;
         if event.op.writes() {
             state.last[event.target as usize] = Some(number);
+        }
+        if which == Which::LooseWakes
+            && self.next(&state, thread).is_some_and(|next| {
+                self.history.sources[next as usize] == self.history.sources[number as usize]
+                    && self.history.events[next as usize].op == Op::Wait
+            })
+        {
+            state.done[thread] += 1;
         }
         Some(state)
     }

@@ -5,48 +5,77 @@
 
 use crate::history::{Event, EventNo, History, Op};
 
-use super::acquisitions::Hold;
-
 /// Which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// All that a correct reordering keeps, but for locks: see NOTE \[Correct reorderings\].
     Reads,
     /// Only what no run can change: start and end of threads, posts before takes, wake-ups before waits end.
     Must,
 }
 
+/// A lock and whether it is shared, in one number: those of one lock stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Hold(u32);
+
+impl Hold {
+    /// A lock in a mode.
+    pub(crate) const fn new(lock: u32, shared: bool) -> Hold {
+        Hold(lock << 1 | shared as u32)
+    }
+
+    /// Of an event that takes or gives back a lock.
+    pub(crate) const fn of(op: Op, lock: u32) -> Hold {
+        Hold::new(lock, matches!(op, Op::AcquireShared | Op::ReleaseShared))
+    }
+
+    /// Which lock.
+    pub(crate) const fn lock(self) -> u32 {
+        self.0 >> 1
+    }
+
+    /// In which mode.
+    pub(crate) const fn shared(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// Whether the two cannot be had by two threads at once.
+    pub(crate) const fn excludes(self, other: Hold) -> bool {
+        self.lock() == other.lock() && !(self.shared() && other.shared())
+    }
+}
+
 /// A critical section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
+pub(crate) struct Section {
     /// The event that begins it.
-    pub(super) acquire: EventNo,
+    pub(crate) acquire: EventNo,
     /// The event that ends it, or [`Section::OPEN`].
-    pub(super) release: EventNo,
+    pub(crate) release: EventNo,
     /// The clock at its end.
-    pub(super) row: u32,
+    pub(crate) row: u32,
     /// Which lock.
-    pub(super) hold: Hold,
+    pub(crate) hold: Hold,
 }
 
 impl Section {
     /// Where no release follows.
-    pub(super) const OPEN: EventNo = EventNo::MAX;
+    pub(crate) const OPEN: EventNo = EventNo::MAX;
 }
 
 /// Clocks at some of the events of a history.
 #[derive(Debug)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     rows: Rows,
     /// By slot: the clock just before the event.
     before: Vec<u32>,
     /// By thread: its critical sections in their order. Empty for [`Rule::Must`].
-    pub(super) sections: Vec<Vec<Section>>,
+    pub(crate) sections: Vec<Vec<Section>>,
 }
 
 impl Clocks {
     /// Goes through a history and keeps the clocks before the events of `slots`, which ascend.
-    pub(super) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
+    pub(crate) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
         let threads = history.threads as usize;
         let count = slots.iter().map(|(_, slot)| *slot as usize + 1).max().unwrap_or(0);
         let mut pass = Pass {
@@ -71,12 +100,12 @@ impl Clocks {
     }
 
     /// The clock just before a slot's event, but for its own thread.
-    pub(super) fn before(&self, slot: usize) -> &[u32] {
+    pub(crate) fn before(&self, slot: usize) -> &[u32] {
         self.rows.get(self.before[slot])
     }
 
     /// The clock at a section's end, but for its own thread.
-    pub(super) fn at_end(&self, section: &Section) -> &[u32] {
+    pub(crate) fn at_end(&self, section: &Section) -> &[u32] {
         self.rows.get(section.row)
     }
 }
@@ -217,7 +246,7 @@ impl Pass {
 }
 
 /// Makes `clock` the greater of both; whether that changed it. An empty one is zero.
-fn join(clock: &mut [u32], other: &[u32]) -> bool {
+pub(crate) fn join(clock: &mut [u32], other: &[u32]) -> bool {
     let mut changed = false;
     for (one, two) in clock.iter_mut().zip(other) {
         changed |= *one < *two;
@@ -228,7 +257,7 @@ fn join(clock: &mut [u32], other: &[u32]) -> bool {
 
 /// Clocks of one width, counted by use.
 #[derive(Debug)]
-struct Rows {
+pub(crate) struct Rows {
     width: usize,
     clocks: Vec<u32>,
     uses: Vec<u32>,
@@ -237,21 +266,37 @@ struct Rows {
 
 impl Rows {
     /// A clock of zeros, always there.
-    const ZERO: u32 = 0;
+    pub(crate) const ZERO: u32 = 0;
     /// No row.
-    const NONE: u32 = u32::MAX;
+    pub(crate) const NONE: u32 = u32::MAX;
 
-    fn new(width: usize) -> Rows {
+    /// None but the zero.
+    pub(crate) fn new(width: usize) -> Rows {
         Rows { width, clocks: vec![0; width], uses: vec![0], free: Vec::new() }
     }
 
-    fn get(&self, row: u32) -> &[u32] {
+    /// A clock.
+    pub(crate) fn get(&self, row: u32) -> &[u32] {
         let start = row as usize * self.width;
         &self.clocks[start..start + self.width]
     }
 
+    /// To change it.
+    pub(crate) fn get_mut(&mut self, row: u32) -> &mut [u32] {
+        let start = row as usize * self.width;
+        &mut self.clocks[start..start + self.width]
+    }
+
+    /// Makes a row the greater of itself and another.
+    pub(crate) fn join_rows(&mut self, row: u32, other: u32) {
+        let (row, other) = (row as usize * self.width, other as usize * self.width);
+        for at in 0..self.width {
+            self.clocks[row + at] = self.clocks[row + at].max(self.clocks[other + at]);
+        }
+    }
+
     /// A row in use once.
-    fn add(&mut self, clock: &[u32]) -> u32 {
+    pub(crate) fn add(&mut self, clock: &[u32]) -> u32 {
         if let Some(row) = self.free.pop() {
             let start = row as usize * self.width;
             self.clocks[start..start + self.width].copy_from_slice(clock);
@@ -263,19 +308,22 @@ impl Rows {
         self.uses.len() as u32 - 1
     }
 
-    fn retain(&mut self, row: u32) {
+    /// It is used once more.
+    pub(crate) fn retain(&mut self, row: u32) {
         if row != Rows::ZERO {
             self.uses[row as usize] += 1;
         }
     }
 
-    fn release(&mut self, row: u32) {
+    /// Whether that was its last use.
+    pub(crate) fn release(&mut self, row: u32) -> bool {
         if row == Rows::ZERO {
-            return;
+            return false;
         }
         self.uses[row as usize] -= 1;
         if self.uses[row as usize] == 0 {
             self.free.push(row);
         }
+        self.uses[row as usize] == 0
     }
 }
