@@ -58,7 +58,8 @@ pub struct Dropped {
     pub variables: u64,
     /// Steps of the search for patterns of unusual shape beyond [`super::general::MAX_STEPS`], counted by pattern.
     pub general: u64,
-    /// Location tuples beyond the limit of a pattern, counted as often as met.
+    /// Location tuples beyond the limit of a pattern, counted as often as met, or once for sorts of access that were
+    /// not compared any more.
     pub candidates: u64,
 }
 
@@ -104,35 +105,42 @@ impl Finds {
         }
     }
 
+    /// Whether a pattern has as many location tuples as are kept.
+    pub(crate) fn full(&self, plan: PlanNo) -> bool {
+        self.per_pattern[of_plan(plan).0] >= self.limit
+    }
+
     /// Events that fit a pattern, in its order.
     pub(crate) fn offer(&mut self, graph: &Graph<'_>, plan: PlanNo, events: &[EventNo]) -> Offer {
         let location = |event: EventNo| graph.event(event).location;
-        let next = self.found.len() as u32;
-        let index = if events.len() <= 4 {
-            let mut locations = [u32::MAX; 4];
-            for (at, event) in locations.iter_mut().zip(events) {
+        let mut short = [u32::MAX; 4];
+        let mut long = None;
+        if events.len() <= short.len() {
+            for (at, event) in short.iter_mut().zip(events) {
                 *at = location(*event);
             }
-            self.short.entry((plan, locations)).or_insert(next)
         } else {
-            self.long.entry((plan, events.iter().map(|event| location(*event)).collect())).or_insert(next)
-        };
-        if *index == u32::MAX {
-            self.dropped.candidates += 1;
-            return Offer::Enough;
+            long = Some((plan, events.iter().map(|event| location(*event)).collect::<Box<[u32]>>()));
         }
-        if *index == next {
-            let count = &mut self.per_pattern[of_plan(plan).0];
-            if *count >= self.limit {
-                *index = u32::MAX;
+        let known = match &long {
+            None => self.short.get(&(plan, short)),
+            Some(long) => self.long.get(long),
+        };
+        let Some(&index) = known else {
+            if self.full(plan) {
                 self.dropped.candidates += 1;
                 return Offer::Enough;
             }
-            *count += 1;
+            self.per_pattern[of_plan(plan).0] += 1;
+            let index = self.found.len() as u32;
+            match long {
+                None => self.short.insert((plan, short), index),
+                Some(long) => self.long.insert(long, index),
+            };
             self.found.push(Found { plan, instances: vec![events.to_vec()] });
             return Offer::Later(APART[1]);
-        }
-        let found = &mut self.found[*index as usize];
+        };
+        let found = &mut self.found[index as usize];
         let kept = found.instances.len();
         if kept >= APART.len() {
             return Offer::Enough;

@@ -1,9 +1,9 @@
 //! The partial order of a history, computed on demand (section 4.2, Definition 1, and section 5.1).
 //!
 //! Kept are only the events by which threads communicate. A thread's life falls into *segments* between them: all
-//! events of a segment are ordered alike with all events of other threads. For two threads a list says from which
-//! segment of the one on how much of the other is known to be over, so a question costs one binary search. Locks order
-//! nothing here: the hybrid model leaves them to the lockset condition.
+//! events of a segment are ordered alike with all events of other threads. So a question is one look at a segment's
+//! vector clock; where there are very many segments only what is new in each is kept, by pair of threads, and it is one
+//! binary search. Locks order nothing here: the hybrid model leaves them to the lockset condition.
 //!
 //! Departures from the paper:
 //! - Beside fork, join and wake-up also semaphores, barriers, once-initialisation and annotations (post and take), and
@@ -31,45 +31,49 @@ pub enum Strength {
 /// The partial order relation of a history.
 #[derive(Debug)]
 pub struct PartialOrder {
-    /// The segment of each event, numbered from 0 in its thread.
-    segments: Vec<u32>,
-    threads: Vec<u16>,
+    stamps: Vec<Stamp>,
     full: Known,
     /// `None` where it is the same: no atomic ordered anything.
     firm: Option<Known>,
     communications: u64,
 }
 
+/// Where an event stands.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    /// Its segment, numbered from 0 in its thread.
+    segment: u32,
+    thread: u16,
+}
+
 impl PartialOrder {
     /// Of a history, in one pass.
     pub fn new(history: &History) -> PartialOrder {
         let mut build = Build::new(history);
-        let mut segments = Vec::with_capacity(history.len());
+        let mut stamps = Vec::with_capacity(history.len());
         for event in &history.events {
-            segments.push(build.step(event));
+            stamps.push(Stamp { segment: build.step(event), thread: event.thread });
         }
-        let threads = history.events.iter().map(|event| event.thread).collect();
-        let firm = build.weaker.then(|| Known::new(build.firm.learned, history.threads));
-        let full = Known::new(build.full.learned, history.threads);
-        PartialOrder { segments, threads, full, firm, communications: build.communications }
+        let firm = build.weaker.then(|| Known::new(build.firm.learned, &build.segments));
+        let full = Known::new(build.full.learned, &build.segments);
+        PartialOrder { stamps, full, firm, communications: build.communications }
     }
 
     /// Whether one event comes before another in every run that the relation allows.
     pub fn before(&self, first: EventNo, second: EventNo, strength: Strength) -> bool {
-        let (a, b) = (first as usize, second as usize);
         // Whatever is ordered is ordered as it happened.
         if first >= second {
             return false;
         }
-        let (from, to) = (self.threads[a], self.threads[b]);
-        if from == to {
+        let (from, to) = (self.stamps[first as usize], self.stamps[second as usize]);
+        if from.thread == to.thread {
             return true;
         }
         let known = match (strength, &self.firm) {
             (Strength::Firm, Some(firm)) => firm,
             _ => &self.full,
         };
-        known.until(to, from, self.segments[b]) > self.segments[a]
+        known.until(to.thread, from.thread, to.segment) > from.segment
     }
 
     /// Whether neither comes before the other.
@@ -79,7 +83,7 @@ impl PartialOrder {
 
     /// The segment of an event in its thread.
     pub fn segment(&self, event: EventNo) -> u32 {
-        self.segments[event as usize]
+        self.stamps[event as usize].segment
     }
 
     /// How many events of communication there are.
@@ -97,48 +101,96 @@ struct Learned {
     until: u32,
 }
 
-/// All that threads learn of each other, by thread, other thread and segment.
+/// All that threads learn of each other.
 #[derive(Debug)]
-struct Known {
-    entries: Vec<(u32, u32)>,
-    /// Where in `entries` the pair of two threads begins, with an end mark per thread.
-    rows: Vec<(u16, u32)>,
-    /// Where in `rows` a thread begins; one more than there are threads.
-    starts: Vec<u32>,
+enum Known {
+    /// For each segment of each thread how much of every thread is over.
+    Rows {
+        rows: Vec<u32>,
+        /// Where a thread's rows begin.
+        starts: Vec<usize>,
+        width: usize,
+    },
+    /// Where that would take too much room: what is new in a segment, by thread, other thread and segment.
+    Lists {
+        entries: Vec<(u32, u32)>,
+        /// Where in `entries` the pair of two threads begins, with an end mark per thread.
+        pairs: Vec<(u16, u32)>,
+        /// Where in `pairs` a thread begins; one more than there are threads.
+        starts: Vec<u32>,
+    },
 }
 
+/// How many numbers there may be in rows.
+const MAX_ROWS: usize = 1 << 24;
+
 impl Known {
-    fn new(mut learned: Vec<Learned>, threads: u32) -> Known {
+    /// `last` is the last segment of each thread.
+    fn new(mut learned: Vec<Learned>, last: &[u32]) -> Known {
+        let segments: usize = last.iter().map(|last| *last as usize + 1).sum();
         // Stable: segments ascend as they were met.
-        learned.sort_by_key(|l| (l.thread, l.other));
-        let mut rows = Vec::new();
+        if segments.saturating_mul(last.len()) <= MAX_ROWS {
+            learned.sort_by_key(|l| l.thread);
+            Known::rows(&learned, last)
+        } else {
+            learned.sort_by_key(|l| (l.thread, l.other));
+            Known::lists(&learned, last.len() as u32)
+        }
+    }
+
+    fn rows(learned: &[Learned], last: &[u32]) -> Known {
+        let width = last.len();
+        let (mut rows, mut starts) = (Vec::new(), Vec::with_capacity(width));
+        let mut learned = learned.iter().peekable();
+        for (thread, last) in last.iter().enumerate() {
+            starts.push(rows.len() / width);
+            let mut row = vec![0; width];
+            for segment in 0..=*last {
+                while let Some(l) = learned.next_if(|l| usize::from(l.thread) == thread && l.segment <= segment) {
+                    row[usize::from(l.other)] = l.until;
+                }
+                rows.extend_from_slice(&row);
+            }
+        }
+        Known::Rows { rows, starts, width }
+    }
+
+    fn lists(learned: &[Learned], threads: u32) -> Known {
+        let mut pairs = Vec::new();
         let mut starts = Vec::with_capacity(threads as usize + 1);
         let mut next = 0;
         for thread in 0..threads {
-            starts.push(rows.len() as u32);
+            starts.push(pairs.len() as u32);
             let mut last = None;
             while let Some(l) = learned.get(next).filter(|l| u32::from(l.thread) == thread) {
                 if last != Some(l.other) {
-                    rows.push((l.other, next as u32));
+                    pairs.push((l.other, next as u32));
                     last = Some(l.other);
                 }
                 next += 1;
             }
-            rows.push((u16::MAX, next as u32));
+            pairs.push((u16::MAX, next as u32));
         }
-        starts.push(rows.len() as u32);
-        Known { entries: learned.iter().map(|l| (l.segment, l.until)).collect(), rows, starts }
+        starts.push(pairs.len() as u32);
+        Known::Lists { entries: learned.iter().map(|l| (l.segment, l.until)).collect(), pairs, starts }
     }
 
     fn until(&self, thread: u16, other: u16, segment: u32) -> u32 {
         let thread = usize::from(thread);
-        let rows = &self.rows[self.starts[thread] as usize..self.starts[thread + 1] as usize];
-        let (ends, rows) = (rows, &rows[..rows.len() - 1]);
-        let Ok(row) = rows.binary_search_by_key(&other, |row| row.0) else { return 0 };
-        let entries = &self.entries[ends[row].1 as usize..ends[row + 1].1 as usize];
-        match entries.partition_point(|entry| entry.0 <= segment) {
-            0 => 0,
-            n => entries[n - 1].1,
+        match self {
+            Known::Rows { rows, starts, width } => {
+                rows[(starts[thread] + segment as usize) * width + usize::from(other)]
+            }
+            Known::Lists { entries, pairs, starts } => {
+                let ends = &pairs[starts[thread] as usize..starts[thread + 1] as usize];
+                let pairs = &ends[..ends.len() - 1];
+                let Ok(pair) = pairs.binary_search_by_key(&other, |pair| pair.0) else { return 0 };
+                let entries = &entries[ends[pair].1 as usize..ends[pair + 1].1 as usize];
+                match entries.partition_point(|entry| entry.0 <= segment) {
+                    0 => 0,
+                    n => entries[n - 1].1,
+                }
+            }
         }
     }
 }
@@ -388,6 +440,28 @@ mod tests {
             assert_eq!(order.before(*first, *second, Full), *full, "full: {text}");
             assert_eq!(order.before(*first, *second, Firm), *firm, "firm: {text}");
             assert!(!order.before(*second, *first, Full), "backwards: {text}");
+        }
+    }
+
+    /// The two forms of what is known agree.
+    #[test]
+    fn rows_and_lists() {
+        let mut learned = Vec::new();
+        for (thread, other, segment, until) in
+            [(0, 1, 2, 1), (0, 2, 2, 3), (1, 0, 0, 1), (0, 1, 5, 4), (2, 0, 1, 2), (1, 2, 3, 1), (2, 0, 4, 5)]
+        {
+            learned.push(Learned { thread, other, segment, until });
+        }
+        let last = [6, 4, 5];
+        let rows = Known::new(learned.clone(), &last);
+        assert!(matches!(rows, Known::Rows { .. }));
+        learned.sort_by_key(|l| (l.thread, l.other));
+        let lists = Known::lists(&learned, 3);
+        for (thread, last) in (0..).zip(last) {
+            for (other, segment) in (0..3).flat_map(|other| (0..=last).map(move |segment| (other, segment))) {
+                let (a, b) = (rows.until(thread, other, segment), lists.until(thread, other, segment));
+                assert_eq!(a, b, "{thread} {other} {segment}");
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { patterns: patterns::standard(), near: 256, per_pattern: 10_000 }
+        Options { patterns: patterns::standard(), near: 256, per_pattern: 2_000 }
     }
 }
 
@@ -45,8 +45,10 @@ pub fn predict(history: &History, options: &Options) -> Predictions {
 pub fn search(graph: &Graph<'_>, options: &Options) -> Predictions {
     let plans = Plans::new(&options.patterns);
     let mut finds = Finds::new(options.patterns.len(), options.per_pattern);
-    Search::new(graph, &plans, &mut finds).run();
-    Sets::new(graph, &plans, &mut finds).run();
+    let mut single = Search::new(graph, &plans, &mut finds);
+    single.run();
+    let groups = single.numbers;
+    Sets::new(graph, &plans, &groups, &mut finds).run();
     general::run(graph, &options.patterns, &plans.general, &mut finds);
     let (candidates, dropped) = finds.into_candidates(graph, &options.patterns);
     Predictions { candidates, dropped }

@@ -5,8 +5,8 @@
 //! once for two groups, or for a unit and a group. What is left is the partial order, and of each group and unit only the
 //! latest instance matters for it: if an event is not ordered after the latest, it is certainly one to
 //! pair with, and if it is, then it is after all earlier ones too. So each variable is walked once, no list of instances
-//! is kept, and nothing is missed; [`MAX_CHECKS`] bounds the work for an access. What is found three times over is no
-//! longer looked for.
+//! is kept, and nothing is missed; [`MAX_CHECKS`] and [`PATIENCE`] bound the work for an access. What is found three times
+//! over is no longer looked for.
 //!
 //! Departures from the paper:
 //! - Algorithm 1 asks for locksets whose intersection is *not* empty; it means empty.
@@ -31,7 +31,7 @@ pub const MAX_GROUPS: usize = 256;
 /// How many units.
 pub const MAX_UNITS: usize = 256;
 /// How many other groups, and how many units, an access is compared with; they take turns.
-pub const MAX_CHECKS: usize = 64;
+pub const MAX_CHECKS: usize = 24;
 
 /// Accesses of one variable that are alike.
 #[derive(Debug, Default)]
@@ -59,6 +59,7 @@ struct Rival {
     before: u32,
     /// Not again before this event.
     quiet: EventNo,
+    misses: u32,
 }
 
 /// Pairs of accesses that are alike.
@@ -80,6 +81,7 @@ struct Link {
     wanted: u32,
     strength: Strength,
     quiet: EventNo,
+    misses: u32,
 }
 
 /// What a thread last did to the variable.
@@ -107,7 +109,13 @@ pub(crate) struct Search<'a, 'h> {
     unit_index: Option<Map<(u32, u32, u32, u8), u32>>,
     links: Vec<Link>,
     recent: Vec<Recent>,
+    /// For each event that was searched a number that all accesses of its group share, and no others.
+    pub(crate) numbers: Vec<u32>,
+    numbered: u32,
 }
+
+/// The number of events that are in no group.
+pub(crate) const NO_GROUP: u32 = u32::MAX;
 
 /// Up to so many groups or units are searched one by one.
 const FEW: usize = 16;
@@ -132,6 +140,8 @@ impl<'a, 'h> Search<'a, 'h> {
             unit_index: None,
             links: Vec::new(),
             recent: vec![Recent::default(); graph.history.threads as usize],
+            numbers: vec![NO_GROUP; graph.history.len()],
+            numbered: 0,
         }
     }
 
@@ -153,6 +163,7 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.finds.dropped.groups += 1;
                 continue;
             };
+            self.numbers[event as usize] = self.numbered + group;
             self.with_rivals(group, event);
             self.between(group, event);
             self.pairs_with(variable, group, event);
@@ -161,6 +172,7 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.at_the_end(event);
             }
         }
+        self.numbered += self.group_count as u32;
     }
 
     /// The group of an event, new if need be.
@@ -222,14 +234,17 @@ impl<'a, 'h> Search<'a, 'h> {
             let race = free && !(ours.is_atomic() && theirs.is_atomic());
             let same_place = group.location == other.location;
             // Bits of what is wanted with one event before the other.
-            let wanted = |first: Op, second: Op, turned: bool| {
+            let finds = &mut *self.finds;
+            let mut wanted = |first: Op, second: Op, turned: bool| {
                 let pairs = &self.plans.pairs[act(first)][act(second)];
                 pairs.iter().enumerate().fold(0, |bits, (bit, pair)| {
                     let fits = (!pair.adjacent || race)
                         && !(pair.unless_race && race)
                         && (!pair.reordered || turned)
                         && !(pair.distinct && same_place);
-                    bits | (u32::from(fits) << bit)
+                    let full = fits && finds.full(pair.plan);
+                    finds.dropped.candidates += u64::from(full);
+                    bits | (u32::from(fits && !full) << bit)
                 })
             };
             // The rival of the later event: in a rival's list its own group is the one that comes later.
@@ -238,12 +253,14 @@ impl<'a, 'h> Search<'a, 'h> {
                 after: wanted(theirs, ours, false),
                 before: wanted(ours, theirs, true),
                 quiet: 0,
+                misses: 0,
             };
             let yours = Rival {
                 group: new as u32,
                 after: wanted(ours, theirs, false),
                 before: wanted(theirs, ours, true),
                 quiet: 0,
+                misses: 0,
             };
             if mine.after | mine.before != 0 {
                 group.rivals.push(mine);
@@ -265,13 +282,22 @@ impl<'a, 'h> Search<'a, 'h> {
             return;
         }
         let ops = [p.op, g.op, q.op].map(|op| OPS[usize::from(op)]);
-        let wanted = self.plans.triples[usize::from(u.scope)][acts3(ops.map(act))].len();
-        if wanted == 0 || !self.graph.locksets.compatible(u.gap, g.lockset) {
+        let plans = &self.plans.triples[usize::from(u.scope)][acts3(ops.map(act))];
+        if plans.is_empty() || !self.graph.locksets.compatible(u.gap, g.lockset) {
+            return;
+        }
+        let mut wanted = 0;
+        for (bit, plan) in plans.iter().enumerate() {
+            let full = self.finds.full(*plan);
+            self.finds.dropped.candidates += u64::from(full);
+            wanted |= u32::from(!full) << bit;
+        }
+        if wanted == 0 {
             return;
         }
         let strength = if ops.iter().any(|op| op.is_atomic()) { Strength::Firm } else { Strength::Full };
         let number = self.links.len() as u32;
-        self.links.push(Link { unit: unit as u32, group: group as u32, wanted: (1 << wanted) - 1, strength, quiet: 0 });
+        self.links.push(Link { unit: unit as u32, group: group as u32, wanted, strength, quiet: 0, misses: 0 });
         self.units[unit].links.push(number);
         self.groups[group].links.push(number);
     }
@@ -298,6 +324,7 @@ impl<'a, 'h> Search<'a, 'h> {
             let free = !self.graph.order.before(last, event, Strength::Full);
             let loose = free || (atomic && !self.graph.order.before(last, event, Strength::Firm));
             if !loose {
+                rival.quiet = event.saturating_add(patience(&mut rival.misses));
                 continue;
             }
             let plans = self.plans;
@@ -348,6 +375,8 @@ impl<'a, 'h> Search<'a, 'h> {
                 let [first, second] = self.units[link.unit as usize].last;
                 if !self.graph.order.before(second, event, link.strength) {
                     self.offer(links[turn], [first, event, second]);
+                } else {
+                    self.miss(links[turn], event);
                 }
             }
         }
@@ -359,6 +388,11 @@ impl<'a, 'h> Search<'a, 'h> {
         }
         let group = &mut self.groups[group as usize];
         (group.links, group.link_turn) = (links, turn);
+    }
+
+    fn miss(&mut self, link: u32, event: EventNo) {
+        let link = &mut self.links[link as usize];
+        link.quiet = event.saturating_add(patience(&mut link.misses));
     }
 
     fn offer(&mut self, link: u32, events: [EventNo; 3]) {
@@ -427,10 +461,12 @@ impl<'a, 'h> Search<'a, 'h> {
             let other = self.groups[link.group as usize].last;
             if link.wanted == 0 {
                 done = true;
-            } else if events[1] >= link.quiet
-                && (other > events[0] || !self.graph.order.before(other, events[0], link.strength))
-            {
-                self.offer(links[turn], [events[0], other, events[1]]);
+            } else if events[1] >= link.quiet {
+                if other > events[0] || !self.graph.order.before(other, events[0], link.strength) {
+                    self.offer(links[turn], [events[0], other, events[1]]);
+                } else {
+                    self.miss(links[turn], events[1]);
+                }
             }
         }
         if links.len() > MAX_CHECKS {
@@ -518,6 +554,16 @@ impl<'a, 'h> Search<'a, 'h> {
         }
     }
 }
+
+/// After how many events two sorts of accesses that were ordered so far are looked at again: at once the first
+/// [`PATIENCE`] times, then ever more rarely.
+pub(crate) fn patience(misses: &mut u32) -> u32 {
+    *misses += 1;
+    1 << misses.saturating_sub(PATIENCE).min(12)
+}
+
+/// How often two sorts of accesses may be found ordered before they are looked at more rarely.
+pub const PATIENCE: u32 = 16;
 
 /// With atomics the order that they make themselves does not count.
 pub(crate) fn strength(a: Op, b: Op) -> Strength {

@@ -16,23 +16,34 @@ use super::hash::Map;
 use super::lockset::LocksetNo;
 use super::order::Strength;
 use super::plan::{PlanNo, Plans, act, acts4};
+use super::search::{NO_GROUP, patience};
 
 /// With how many earlier accesses of its thread an access is paired.
 pub const WINDOW: usize = 8;
 /// How many pairs of variables are kept.
-pub const MAX_PAIRS_OF_VARIABLES: usize = 1 << 20;
+pub const MAX_PAIRS_OF_VARIABLES: usize = 1 << 19;
 /// How many pairs of variables that were first met at the same two locations are kept.
 pub const MAX_PAIRS_AT_LOCATIONS: u32 = 64;
 /// How many units two variables may have.
 pub const MAX_UNITS: usize = 32;
+/// With how many other units a new instance is compared; they take turns.
+pub const MAX_CHECKS: usize = 8;
+/// How many units are kept.
+pub const MAX_ALL_UNITS: usize = 1 << 20;
+/// How much work there is to begin with, and how much each access adds. Looking up a pair costs 1, a new unit [`NEW`].
+/// A program repeats its pairs; a history that does not is not worth more.
+pub const CREDIT: i64 = 4 << 20;
+/// See [`CREDIT`].
+pub const CREDIT_PER_ACCESS: i64 = 8;
+/// See [`CREDIT`].
+pub const NEW: i64 = 48;
 
 /// An access that a thread made not long ago.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     event: EventNo,
     variable: u32,
-    location: u32,
-    op: Op,
+    group: u32,
 }
 
 /// Pairs of accesses that are alike.
@@ -43,39 +54,39 @@ struct Unit {
     upwards: bool,
     scope: Scope,
     ops: [Op; 2],
-    locations: [u32; 2],
     locksets: [LocksetNo; 2],
     gap: LocksetNo,
     last: [EventNo; 2],
     links: Vec<Link>,
+    turn: u32,
 }
 
-/// Another unit and what is looked for with it.
-#[derive(Debug)]
+/// Another unit and what is looked for with it: for each of [`FORMS`] bits over [`Plans::sets`].
+#[derive(Clone, Copy, Debug)]
 struct Link {
     unit: u32,
-    strength: Strength,
+    wanted: u32,
     quiet: EventNo,
-    wanted: Vec<(Form, PlanNo)>,
+    misses: u32,
+    strength: Strength,
 }
 
 /// How the events of two units follow each other: of which unit each is, 0 for the one whose link it is.
 type Form = [u8; 4];
 
-const OUTER: Form = [0, 1, 1, 0];
-const INNER: Form = [1, 0, 0, 1];
-const FIRST: Form = [0, 1, 0, 1];
-const SECOND: Form = [1, 0, 1, 0];
+/// Around the other, within it, and across it, before it or after it.
+const FORMS: [Form; 4] = [[0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0]];
+
+/// How many patterns may fit one form.
+const BITS: usize = 8;
 
 /// The events of two units in the order of a form.
 fn arrange<T: Copy>(form: Form, mine: [T; 2], theirs: [T; 2]) -> [T; 4] {
     let units = [mine, theirs];
-    let mut used = [0; 2];
-    form.map(|unit| {
-        let unit = usize::from(unit);
-        used[unit] += 1;
-        units[unit][used[unit] - 1]
-    })
+    let first = usize::from(form[0]);
+    let [a, b] = units[first];
+    let [c, d] = units[1 - first];
+    if form[1] == form[2] { [a, c, d, b] } else { [a, c, b, d] }
 }
 
 /// The search, with its working memory.
@@ -83,24 +94,39 @@ fn arrange<T: Copy>(form: Form, mine: [T; 2], theirs: [T; 2]) -> [T; 4] {
 pub(crate) struct Sets<'a, 'h> {
     graph: &'a Graph<'h>,
     plans: &'a Plans,
+    /// The number of each event's group.
+    groups: &'a [u32],
     finds: &'a mut Finds,
     /// The last accesses of each thread, the latest last.
     recent: Vec<Vec<Recent>>,
-    index: Map<u64, u32>,
-    pairs: Vec<Vec<Unit>>,
+    units: Vec<Unit>,
+    /// By the two groups, the fewest locks between them, and the scope.
+    index: Map<(u64, u64), u32>,
+    pairs: Map<u64, u32>,
+    /// The units of each pair of variables.
+    of_pair: Vec<Vec<u32>>,
     at_locations: Map<u64, u32>,
+    credit: i64,
+}
+
+fn key(a: u32, b: u32) -> u64 {
+    u64::from(a) << 32 | u64::from(b)
 }
 
 impl<'a, 'h> Sets<'a, 'h> {
-    pub(crate) fn new(graph: &'a Graph<'h>, plans: &'a Plans, finds: &'a mut Finds) -> Sets<'a, 'h> {
+    pub(crate) fn new(graph: &'a Graph<'h>, plans: &'a Plans, groups: &'a [u32], finds: &'a mut Finds) -> Sets<'a, 'h> {
         Sets {
             graph,
             plans,
+            groups,
             finds,
             recent: vec![Vec::with_capacity(WINDOW + 1); graph.history.threads as usize],
+            units: Vec::new(),
             index: Map::default(),
-            pairs: Vec::new(),
+            pairs: Map::default(),
+            of_pair: Vec::new(),
             at_locations: Map::default(),
+            credit: CREDIT,
         }
     }
 
@@ -109,12 +135,11 @@ impl<'a, 'h> Sets<'a, 'h> {
         if !self.plans.any_sets {
             return;
         }
-        let history = self.graph.history;
-        for (number, event) in history.events.iter().enumerate() {
-            if event.op.is_access() && self.graph.contended(event.target) {
-                let access =
-                    Recent { event: number as EventNo, variable: event.target, location: event.location, op: event.op };
-                self.access(event.thread, access);
+        for (number, &group) in self.groups.iter().enumerate() {
+            if group != NO_GROUP {
+                let event = number as EventNo;
+                let access = self.graph.event(event);
+                self.access(access.thread, Recent { event, variable: access.target, group });
             }
         }
     }
@@ -122,12 +147,13 @@ impl<'a, 'h> Sets<'a, 'h> {
     fn access(&mut self, thread: u16, access: Recent) {
         let mut recent = std::mem::take(&mut self.recent[usize::from(thread)]);
         let mut like = None;
-        for (at, earlier) in recent.iter().enumerate() {
+        self.credit = (self.credit + CREDIT_PER_ACCESS).min(CREDIT);
+        for (at, earlier) in recent.iter().enumerate().rev() {
             if earlier.variable != access.variable {
                 if let Some(scope) = self.graph.scope(earlier.event, access.event) {
-                    self.pair(thread, *earlier, access, scope);
+                    self.pair(*earlier, access, scope);
                 }
-            } else if earlier.location == access.location && earlier.op == access.op {
+            } else if earlier.group == access.group {
                 like = Some(at);
             }
         }
@@ -140,131 +166,176 @@ impl<'a, 'h> Sets<'a, 'h> {
         self.recent[usize::from(thread)] = recent;
     }
 
-    fn pair(&mut self, thread: u16, first: Recent, second: Recent, scope: Scope) {
-        let upwards = first.variable < second.variable;
-        let key = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
-        let variables = key(first.variable.min(second.variable), first.variable.max(second.variable));
-        let pair = match self.index.get(&variables) {
-            Some(pair) => *pair as usize,
-            None => {
-                let met = self.at_locations.entry(key(first.location, second.location)).or_insert(0);
-                if *met == MAX_PAIRS_AT_LOCATIONS || self.pairs.len() == MAX_PAIRS_OF_VARIABLES {
-                    self.finds.dropped.variables += 1;
-                    return;
-                }
-                *met += 1;
-                self.index.insert(variables, self.pairs.len() as u32);
-                self.pairs.push(Vec::new());
-                self.pairs.len() - 1
-            }
-        };
-        let events = [first.event, second.event];
-        let (ops, locations) = ([first.op, second.op], [first.location, second.location]);
-        let locksets = events.map(|event| self.graph.lockset(event));
+    fn pair(&mut self, first: Recent, second: Recent, scope: Scope) {
+        if self.credit < 0 {
+            self.finds.dropped.units += 1;
+            return;
+        }
+        self.credit -= 1;
         let gap = self.graph.gap(first.event, second.event);
-        let known = self.pairs[pair].iter().position(|unit| {
-            unit.locations == locations
-                && unit.thread == thread
-                && unit.upwards == upwards
-                && unit.ops == ops
-                && unit.scope == scope
-                && unit.gap == gap
-                && unit.locksets == locksets
-        });
-        let unit = match known {
-            Some(unit) => unit,
-            None if self.pairs[pair].len() == MAX_UNITS => {
-                self.finds.dropped.units += 1;
-                return;
-            }
+        let alike = (key(first.group, second.group), key(gap, scope as u32));
+        let unit = match self.index.get(&alike) {
+            Some(unit) => *unit,
             None => {
-                let links = Vec::new();
-                let unit = Unit { thread, upwards, scope, ops, locations, locksets, gap, last: events, links };
-                self.introduce(pair, unit)
+                let Some(unit) = self.unit(first, second, scope, gap) else { return };
+                self.index.insert(alike, unit);
+                unit
             }
         };
-        self.pairs[pair][unit].last = events;
-        self.compare(pair, unit);
+        self.units[unit as usize].last = [first.event, second.event];
+        self.compare(unit as usize);
     }
 
-    /// Adds a unit and links it with those of other threads, both ways.
-    fn introduce(&mut self, pair: usize, mut new: Unit) -> usize {
-        let units = &mut self.pairs[pair];
-        let number = units.len();
-        for (other_number, other) in units.iter_mut().enumerate().filter(|(_, other)| other.thread != new.thread) {
+    /// A new unit, if there is room.
+    fn unit(&mut self, first: Recent, second: Recent, scope: Scope, gap: LocksetNo) -> Option<u32> {
+        let variables = key(first.variable.min(second.variable), first.variable.max(second.variable));
+        let events = [first.event, second.event];
+        let [a, b] = events.map(|event| self.graph.event(event));
+        let pair = match self.pairs.get(&variables) {
+            Some(pair) => *pair as usize,
+            None => {
+                let met = self.at_locations.entry(key(a.location, b.location)).or_insert(0);
+                if *met == MAX_PAIRS_AT_LOCATIONS || self.of_pair.len() == MAX_PAIRS_OF_VARIABLES {
+                    self.finds.dropped.variables += 1;
+                    return None;
+                }
+                *met += 1;
+                self.pairs.insert(variables, self.of_pair.len() as u32);
+                self.of_pair.push(Vec::new());
+                self.of_pair.len() - 1
+            }
+        };
+        if self.of_pair[pair].len() == MAX_UNITS || self.units.len() == MAX_ALL_UNITS {
+            self.finds.dropped.units += 1;
+            return None;
+        }
+        let mut new = Unit {
+            thread: a.thread,
+            upwards: first.variable < second.variable,
+            scope,
+            ops: [a.op, b.op],
+            locksets: events.map(|event| self.graph.lockset(event)),
+            gap,
+            last: events,
+            links: Vec::new(),
+            turn: 0,
+        };
+        self.credit -= NEW;
+        let number = self.units.len() as u32;
+        for &other_number in &self.of_pair[pair] {
+            let other = &mut self.units[other_number as usize];
+            if other.thread == new.thread {
+                continue;
+            }
             let atomic = new.ops.iter().chain(&other.ops).any(|op| op.is_atomic());
             let strength = if atomic { Strength::Firm } else { Strength::Full };
-            let link = |mine: &Unit, theirs: &Unit, unit: usize| {
-                let wanted = wanted(self.graph, self.plans, mine, theirs);
-                (!wanted.is_empty()).then_some(Link { unit: unit as u32, strength, quiet: 0, wanted })
-            };
-            let (there, here) = (link(&new, other, other_number), link(other, &new, number));
-            new.links.extend(there);
-            other.links.extend(here);
+            let (mine, theirs) = wanted(self.graph, self.plans, self.finds, &new, other);
+            let link = |unit, wanted| Link { unit, wanted, quiet: 0, misses: 0, strength };
+            if mine != 0 {
+                new.links.push(link(other_number, mine));
+                other.links.push(link(number, theirs));
+            }
         }
-        units.push(new);
-        number
+        self.units.push(new);
+        self.of_pair[pair].push(number);
+        Some(number)
     }
 
     /// Compares a unit that has a new instance with the others.
-    fn compare(&mut self, pair: usize, unit: usize) {
-        let mut links = std::mem::take(&mut self.pairs[pair][unit].links);
-        let mine = self.pairs[pair][unit].last;
+    fn compare(&mut self, unit: usize) {
+        if self.units[unit].links.is_empty() {
+            return;
+        }
+        let mut links = std::mem::take(&mut self.units[unit].links);
+        let mine = &self.units[unit];
+        let mut turn = mine.turn as usize;
         let mut done = false;
-        for link in links.iter_mut().filter(|link| mine[1] >= link.quiet) {
-            let theirs = self.pairs[pair][link.unit as usize].last;
+        for _ in 0..links.len().min(MAX_CHECKS) {
+            turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
+            let link = &mut links[turn];
+            if mine.last[1] < link.quiet {
+                continue;
+            }
+            let theirs = &self.units[link.unit as usize];
             let mut wait = u32::MAX;
-            link.wanted.retain(|(form, plan)| {
-                let events = arrange(*form, mine, theirs);
-                // Nothing may be ordered before what it is to follow.
-                let possible = (0..4).all(|i| {
-                    (i + 1..4)
-                        .all(|j| form[i] == form[j] || !self.graph.order.before(events[j], events[i], link.strength))
-                });
-                if !possible {
-                    wait = 1;
-                    return true;
+            for (number, form) in FORMS.into_iter().enumerate() {
+                if link.wanted >> (number * BITS) & 0xff == 0 {
+                    continue;
                 }
-                match self.finds.offer(self.graph, *plan, &events) {
-                    Offer::Later(apart) => {
-                        wait = wait.min(apart);
-                        true
+                let events = arrange(form, mine.last, theirs.last);
+                if !self.possible(form, events, link.strength) {
+                    wait = wait.min(patience(&mut link.misses));
+                    continue;
+                }
+                for (bit, plan) in patterns(self.plans, mine, theirs, number).iter().enumerate() {
+                    let bit = 1 << (number * BITS + bit);
+                    if link.wanted & bit != 0 {
+                        match self.finds.offer(self.graph, *plan, &events) {
+                            Offer::Later(apart) => wait = wait.min(apart),
+                            Offer::Enough => link.wanted &= !bit,
+                        }
                     }
-                    Offer::Enough => false,
                 }
-            });
-            link.quiet = mine[1].saturating_add(wait);
-            done |= link.wanted.is_empty();
+            }
+            link.quiet = mine.last[1].saturating_add(wait);
+            done |= link.wanted == 0;
+        }
+        if links.len() > MAX_CHECKS {
+            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
         }
         if done {
-            links.retain(|link| !link.wanted.is_empty());
+            links.retain(|link| link.wanted != 0);
         }
-        self.pairs[pair][unit].links = links;
+        let unit = &mut self.units[unit];
+        (unit.links, unit.turn) = (links, turn as u32);
+    }
+
+    /// Whether no event is ordered before what it is to follow.
+    fn possible(&self, form: Form, events: [EventNo; 4], strength: Strength) -> bool {
+        (0..3)
+            .all(|i| (i + 1..4).all(|j| form[i] == form[j] || !self.graph.order.before(events[j], events[i], strength)))
     }
 }
 
-/// The forms in which two units may follow each other as far as their accesses and locks go, and the patterns they fit.
-fn wanted(graph: &Graph<'_>, plans: &Plans, mine: &Unit, theirs: &Unit) -> Vec<(Form, PlanNo)> {
+/// The patterns that two units fit in a form.
+fn patterns<'p>(plans: &'p Plans, mine: &Unit, theirs: &Unit, form: usize) -> &'p [PlanNo] {
     let scope = mine.scope.max(theirs.scope) as usize;
+    let arrangement = match (mine.upwards == theirs.upwards, form) {
+        (true, 0 | 1) => 0,
+        (false, 0 | 1) => 1,
+        (false, _) => 2,
+        (true, _) => return &[],
+    };
+    let acts = arrange(FORMS[form], mine.ops, theirs.ops).map(act);
+    let plans = &plans.sets[arrangement][scope][acts4(acts)];
+    &plans[..plans.len().min(BITS)]
+}
+
+/// What is wanted of two units as far as their accesses and locks go, seen from the one and from the other.
+fn wanted(graph: &Graph<'_>, plans: &Plans, finds: &mut Finds, mine: &Unit, theirs: &Unit) -> (u32, u32) {
     let compatible = |gap, lockset| graph.locksets.compatible(gap, lockset);
     let around = |outer: &Unit, inner: &Unit| inner.locksets.iter().all(|lockset| compatible(outer.gap, *lockset));
     let across = |first: &Unit, second: &Unit| {
         compatible(first.gap, second.locksets[0]) && compatible(second.gap, first.locksets[1])
     };
-    let forms: &[(Form, usize, bool)] = if mine.upwards == theirs.upwards {
-        &[(OUTER, 0, around(mine, theirs)), (INNER, 0, around(theirs, mine))]
-    } else {
-        &[
-            (OUTER, 1, around(mine, theirs)),
-            (INNER, 1, around(theirs, mine)),
-            (FIRST, 2, across(mine, theirs)),
-            (SECOND, 2, across(theirs, mine)),
-        ]
-    };
-    let mut wanted = Vec::new();
-    for (form, arrangement, _) in forms.iter().filter(|(_, _, possible)| *possible) {
-        let acts = arrange(*form, mine.ops, theirs.ops).map(act);
-        wanted.extend(plans.sets[*arrangement][scope][acts4(acts)].iter().map(|plan| (*form, *plan)));
+    let mut bits = [0; 4];
+    for (form, bits) in bits.iter_mut().enumerate() {
+        let fitting = patterns(plans, mine, theirs, form);
+        if fitting.is_empty() {
+            continue;
+        }
+        let room = match form {
+            0 => around(mine, theirs),
+            1 => around(theirs, mine),
+            2 => across(mine, theirs),
+            _ => across(theirs, mine),
+        };
+        for (bit, plan) in fitting.iter().enumerate().filter(|_| room) {
+            let full = finds.full(*plan);
+            finds.dropped.candidates += u64::from(full);
+            *bits |= u32::from(!full) << bit;
+        }
     }
-    wanted
+    let [a, b, c, d] = bits;
+    (u32::from_le_bytes([a, b, c, d].map(|bits| bits as u8)), u32::from_le_bytes([b, a, d, c].map(|bits| bits as u8)))
 }
