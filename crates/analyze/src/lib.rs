@@ -8,6 +8,7 @@
 
 pub mod history;
 pub mod prediction;
+pub mod sound;
 
 pub use history::{Event, EventNo, History, Op};
 pub use prediction::{Goal, Prediction, Proof, Relation};

@@ -1,0 +1,5 @@
+//! The sound analyses against each other and against the exact answer.
+
+mod generate;
+mod oracle;
+mod validator;
