@@ -191,15 +191,13 @@ impl<'h> Validator<'h> {
         }
         if event.op.reads() {
             let (due, sees) = (self.seen[number as usize], run.last[target]);
-            match sees {
-                _ if free => {
-                    if event.op.writes() && due != sees {
-                        run.tainted.push(number);
-                    }
-                }
-                Some(update) if run.tainted.contains(&update) => return Err(Rule::Tainted(update)),
-                _ if due != sees => return Err(Rule::ReadsFrom { due, seen: sees }),
-                _ => {}
+            let tainted = sees.filter(|update| run.tainted.contains(update));
+            match tainted {
+                _ if free && event.op.writes() && (due != sees || tainted.is_some()) => run.tainted.push(number),
+                _ if free => {}
+                Some(update) => return Err(Rule::Tainted(update)),
+                None if due != sees => return Err(Rule::ReadsFrom { due, seen: sees }),
+                None => {}
             }
         }
         if event.op.writes() {

@@ -5,12 +5,12 @@ use selvedge_analyze::{Event, History, Op};
 
 /// How many of each there may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub threads: u16,
-    pub variables: u32,
-    pub locks: u32,
-    pub objects: u32,
-    pub events: usize,
+pub(crate) struct Shape {
+    pub(crate) threads: u16,
+    pub(crate) variables: u32,
+    pub(crate) locks: u32,
+    pub(crate) objects: u32,
+    pub(crate) events: usize,
 }
 
 /// What a lock is at while the history grows.
@@ -21,14 +21,14 @@ struct Lock {
 }
 
 /// Histories of this shape; they shrink to fewer events.
-pub fn histories(shape: Shape) -> impl Strategy<Value = History> {
+pub(crate) fn histories(shape: Shape) -> impl Strategy<Value = History> {
     let forked = any::<bool>();
     let choices = prop::collection::vec((any::<u16>(), any::<u8>(), any::<u8>()), 1..=shape.events);
     (forked, choices).prop_map(move |(forked, choices)| build(shape, forked, &choices))
 }
 
 /// A history from choices; impossible ones are passed over.
-pub fn build(shape: Shape, forked: bool, choices: &[(u16, u8, u8)]) -> History {
+pub(crate) fn build(shape: Shape, forked: bool, choices: &[(u16, u8, u8)]) -> History {
     let mut history = History {
         threads: u32::from(shape.threads),
         variables: shape.variables,

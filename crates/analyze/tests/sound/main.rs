@@ -2,4 +2,5 @@
 
 mod generate;
 mod oracle;
+mod shb;
 mod validator;

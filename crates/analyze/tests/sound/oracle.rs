@@ -9,7 +9,7 @@ use selvedge_analyze::{EventNo, Goal, History, Op};
 
 /// Which reorderings count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reorderings {
+pub(crate) enum Reorderings {
     /// All correct ones.
     All,
     /// Those that keep the order of critical sections on every lock.
@@ -28,7 +28,7 @@ struct State {
     tainted: Vec<EventNo>,
 }
 
-pub struct Oracle<'h> {
+pub(crate) struct Oracle<'h> {
     history: &'h History,
     threads: Vec<Vec<EventNo>>,
     seen: Vec<Option<EventNo>>,
@@ -36,7 +36,7 @@ pub struct Oracle<'h> {
 }
 
 impl<'h> Oracle<'h> {
-    pub fn new(history: &'h History, reorderings: Reorderings) -> Oracle<'h> {
+    pub(crate) fn new(history: &'h History, reorderings: Reorderings) -> Oracle<'h> {
         let mut threads = vec![Vec::new(); history.threads as usize];
         let mut seen = vec![None; history.len()];
         for (number, event) in history.events.iter().enumerate() {
@@ -51,7 +51,7 @@ impl<'h> Oracle<'h> {
     }
 
     /// All races, as pairs in the history's order.
-    pub fn races(&self) -> Vec<(EventNo, EventNo)> {
+    pub(crate) fn races(&self) -> Vec<(EventNo, EventNo)> {
         let mut races = HashSet::new();
         self.walk(&Goal::Order(Vec::new()), |state| {
             let next: Vec<EventNo> = self.next(state).filter(|&event| self.forked(state, event)).collect();
@@ -70,7 +70,7 @@ impl<'h> Oracle<'h> {
     }
 
     /// Whether some reordering reaches the goal.
-    pub fn reaches(&self, goal: &Goal) -> bool {
+    pub(crate) fn reaches(&self, goal: &Goal) -> bool {
         match goal {
             Goal::Race(first, second) => self.races().contains(&(*first.min(second), *first.max(second))),
             Goal::Order(events) => self.walk(goal, |state| state.reached == events.len()),
