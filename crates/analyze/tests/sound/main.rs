@@ -3,4 +3,5 @@
 mod generate;
 mod oracle;
 mod shb;
+mod sync_preserving;
 mod validator;
