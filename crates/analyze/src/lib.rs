@@ -16,6 +16,7 @@ pub mod names;
 pub mod predict;
 pub mod prediction;
 pub mod serializability;
+pub mod sound;
 pub mod std_text;
 
 pub use history::{Event, EventNo, History, Op};
