@@ -1,12 +1,17 @@
-//! All predictions of a history together: patterns, deadlocks and lost wake-ups, each with the strongest proof that there is.
+//! All predictions of a history together: patterns, deadlocks, lost wake-ups and broken regions, each with the strongest proof
+//! that there is.
 //!
-//! Candidates come from the hybrid model, which misses nothing that is possible and promises nothing; the sound core proves
-//! those that it can. Proofs come first: whoever tries predictions in this order spends its time where it pays.
+//! Candidates come from the hybrid model, which promises nothing; a candidate whose schedule the validator accepts is proved,
+//! whichever way the schedule was found. What is proved comes first: whoever tries predictions in this order spends its
+//! time where it pays.
 
-use crate::deadlock;
+use std::collections::BTreeSet;
+
 use crate::history::{EventNo, History};
-use crate::predict::{Graph, Options, Pattern, Scheduler, patterns, predictions};
-use crate::prediction::{Goal, Prediction};
+use crate::predict::{Graph, Options, Pattern, Scheduler, predictions};
+use crate::prediction::{Goal, Prediction, Proof, Relation};
+use crate::sound::{shb, validator::Validator};
+use crate::{deadlock, lost_wakeup, serializability};
 
 /// A prediction, with what is known before it is tried.
 #[derive(Clone, Debug)]
@@ -23,28 +28,25 @@ pub struct Outlook<'h> {
     /// Predictions, to be tried in this order. Several of one pattern may have the same source locations: where the first
     /// cannot be made to happen, the next one may.
     pub foreseen: Vec<Foreseen>,
+    /// Predictions for which no proof was looked for: the history is long, and the work would have been too much.
+    pub unexamined: u64,
     graph: Graph<'h>,
 }
 
-/// What is left to chance nowhere, and to time at one place: how many proofs are tried.
-const MOST_PROOFS: usize = 20_000;
+/// Events that proofs may go through, all together: schedules are linear in the history, and there may be thousands.
+const WORK: u64 = 400_000_000;
 
 /// Everything that a history foretells, with these patterns beside our own.
 pub fn foresee<'h>(history: &'h History, user: &[Pattern]) -> Outlook<'h> {
     let mut options = Options::default();
     options.patterns.extend(user.iter().cloned());
     let graph = Graph::new(history, options.near);
-    let mut foreseen = Vec::new();
-    let circles = deadlock::deadlocks(history, &deadlock::Options::default());
-    foreseen.extend(circles.predictions.into_iter().map(|prediction| Foreseen { prediction, seen: false }));
-    let found = predictions::search(&graph, &options);
-    for candidate in &found.candidates {
-        for (number, goal) in candidate.goals.iter().enumerate() {
-            foreseen.push(Foreseen { prediction: candidate.prediction(goal), seen: candidate.seen && number == 0 });
-        }
-    }
-    let _ = (patterns::standard, MOST_PROOFS);
-    Outlook { foreseen, graph }
+    let mut outlook = Outlook { foreseen: Vec::new(), unexamined: 0, graph };
+    outlook.predict(history, &options);
+    outlook.prove(history);
+    // Proved ones first; each sort in the order in which it was found.
+    outlook.foreseen.sort_by_key(|foreseen| foreseen.prediction.proof.is_none());
+    outlook
 }
 
 impl<'h> Outlook<'h> {
@@ -52,13 +54,81 @@ impl<'h> Outlook<'h> {
     pub fn scheduler(&self) -> Scheduler<'_, 'h> {
         Scheduler::new(&self.graph)
     }
+
+    fn predict(&mut self, history: &History, options: &Options) {
+        let circles = deadlock::deadlocks(history, &deadlock::Options::default()).predictions;
+        let lost = lost_wakeup::lost_wakeups(history, &lost_wakeup::Options::default()).predictions;
+        let broken = serializability::violations(history, &serializability::Options::default()).predictions;
+        let unseen = |prediction| Foreseen { prediction, seen: false };
+        self.foreseen.extend(circles.into_iter().chain(lost).map(unseen));
+        for candidate in &predictions::search(&self.graph, options).candidates {
+            for (number, goal) in candidate.goals.iter().enumerate() {
+                let seen = candidate.seen && number == 0;
+                self.foreseen.push(Foreseen { prediction: candidate.prediction(goal), seen });
+            }
+        }
+        let known: BTreeSet<Goal> = self.foreseen.iter().map(|foreseen| foreseen.prediction.goal.clone()).collect();
+        let broken = broken.into_iter().filter(|prediction| !known.contains(&prediction.goal));
+        self.foreseen.extend(broken.map(|prediction| Foreseen { prediction, seen: true }));
+    }
+
+    /// Proves what can be proved.
+    fn prove(&mut self, history: &History) {
+        let scheduler = Scheduler::new(&self.graph);
+        let validator = Validator::new(history);
+        let unordered: BTreeSet<(EventNo, EventNo)> = shb::races(history).into_iter().map(|race| (race.first, race.second)).collect();
+        let locks = Locks::of(history);
+        let mut work = WORK;
+        for foreseen in &mut self.foreseen {
+            let prediction = &mut foreseen.prediction;
+            if prediction.proof.is_some() {
+                continue;
+            }
+            let Some(left) = work.checked_sub(history.len() as u64) else {
+                self.unexamined += 1;
+                continue;
+            };
+            work = left;
+            let Some(order) = scheduler.schedule(&prediction.goal) else { continue };
+            if validator.check(&prediction.goal, &order).is_err() {
+                continue;
+            }
+            let relation = match &prediction.goal {
+                Goal::Race(one, two) if unordered.contains(&(*one.min(two), *one.max(two))) => Relation::Shb,
+                _ if locks.keep_their_order(history, &order) => Relation::SyncPreserving,
+                _ => Relation::LockReversing,
+            };
+            prediction.proof = Some(Proof { relation, witness: order });
+        }
+    }
+}
+
+/// Which locks there are, to see whether an order turns their critical sections around.
+struct Locks(usize);
+
+impl Locks {
+    fn of(history: &History) -> Locks {
+        Locks(history.locks as usize)
+    }
+
+    /// Whether the acquisitions of every lock are in the order of the history.
+    fn keep_their_order(&self, history: &History, order: &[EventNo]) -> bool {
+        let mut last: Vec<Option<EventNo>> = vec![None; self.0];
+        order.iter().all(|&number| {
+            let Some(event) = history.event(number).filter(|event| event.op.acquires()) else { return true };
+            let Some(before) = last.get_mut(event.target as usize) else { return true };
+            before.replace(number).is_none_or(|before| before < number)
+        })
+    }
 }
 
 /// Orders of events that lead to a prediction, best first.
 pub fn orders(scheduler: &Scheduler<'_, '_>, prediction: &Prediction) -> Vec<Vec<EventNo>> {
     let mut orders = Vec::new();
-    orders.extend(prediction.proof.as_ref().map(|proof| proof.witness.clone()));
-    orders.extend(scheduler.schedule(&prediction.goal));
+    let witness = prediction.proof.as_ref().map(|proof| &proof.witness).filter(|witness| !witness.is_empty());
+    orders.extend(witness.cloned());
+    let scheduled = scheduler.schedule(&prediction.goal);
+    orders.extend(scheduled.filter(|order| witness != Some(order)));
     // Both accesses of a race are next at once: the other order is as good.
     if let Goal::Race(..) = prediction.goal
         && let Some(mut turned) = orders.first().cloned()
@@ -67,6 +137,5 @@ pub fn orders(scheduler: &Scheduler<'_, '_>, prediction: &Prediction) -> Vec<Vec
         turned.get_mut(last..).unwrap_or(&mut []).reverse();
         orders.push(turned);
     }
-    orders.dedup();
     orders
 }

@@ -190,6 +190,9 @@ pub fn hunt(
         recorded.push(run);
         each(Step::Recorded(&figures));
     }
+    // A run that takes many times as long as those that were recorded will not end.
+    let longest = recorded.iter().filter(|run| run.clip.outcome == Outcome::Pass).map(|run| run.clip.steps).max();
+    let base = Clip { most_steps: options.most_steps.min(longest.unwrap_or(0).saturating_mul(50).max(50_000)), ..base };
     let dir = prepared.scratch.path().join("hunt");
     let mut hunted =
         pursue(recorded, &base, &dir, options, options.budget.saturating_sub(begin.elapsed()), stop, each)?;
