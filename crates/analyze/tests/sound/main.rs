@@ -5,3 +5,4 @@ mod oracle;
 mod shb;
 mod sync_preserving;
 mod validator;
+mod witness;
