@@ -318,10 +318,8 @@ impl<'t, 'h> Steps<'t, 'h> {
             open || (event.op.writes() && self.last[event.target as usize] == number && self.reads[number as usize] > 0)
         };
         let keeping = self.order.iter().copied().filter(|number| keeps(number)).min();
-        let next =
-            self.done.iter().enumerate().filter_map(|(thread, &done)| {
-                (done < self.task.need[thread]).then(|| index.thread(thread)[done as usize])
-            });
+        let to_do = self.done.iter().zip(&self.task.need).enumerate().filter(|(_, (done, need))| done < need);
+        let next = to_do.map(|(thread, (&done, _))| index.thread(thread)[done as usize]);
         keeping.into_iter().chain(next).min().unwrap_or(0)
     }
 }

@@ -105,15 +105,13 @@ impl Task {
                 .collect();
             for (at, &one) in open.iter().enumerate() {
                 let section = ideals.index.section(one);
-                if ending == Ending::All {
-                    if self.can_end(section) && self.has_rival(ideals, section) {
-                        let before = self.clone();
-                        if self.end(ideals, section).is_err() {
-                            *self = before;
-                            kept.push(one);
-                        }
-                        continue 'again;
+                if ending == Ending::All && self.can_end(section) && self.has_rival(ideals, section) {
+                    let before = self.clone();
+                    if self.end(ideals, section).is_err() {
+                        *self = before;
+                        kept.push(one);
                     }
+                    continue 'again;
                 }
                 let rival = open[at + 1..].iter().find(|&&other| excludes(section, ideals.index.section(other)));
                 let Some(&other) = rival else { continue };

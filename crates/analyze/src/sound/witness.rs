@@ -188,7 +188,7 @@ impl<'h> Prover<'h> {
         let later = |&other: &EventNo| {
             index.thread_of(other) == index.thread_of(event) && index.place(other) > index.place(event)
         };
-        !events.iter().any(|other| later(other))
+        !events.iter().any(later)
     }
 
     /// Takes the freedom from reads whose thread has to go on, and from updates that others read.

@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> History {
         history.events.push(Event::new(thread as u16, op, target, location));
         history.sources.push(source);
     }
-    let mut count = |sort: char| counts.get(&sort).copied().unwrap_or(0);
+    let count = |sort: char| counts.get(&sort).copied().unwrap_or(0);
     (history.threads, history.variables, history.locks) = (count('T'), count('V'), count('L'));
     history.locations = count('@');
     history
