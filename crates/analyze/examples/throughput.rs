@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use selvedge_analyze::sound::{RacePair, shb, sync_preserving};
-use selvedge_analyze::{Event, History, Op};
+use selvedge_analyze::sound::{Prover, RacePair, shb, sync_preserving};
+use selvedge_analyze::{Event, Goal, History, Op};
 
 #[derive(Clone, Copy)]
 struct Shape {
@@ -149,6 +149,33 @@ fn peak() -> u64 {
     line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
+/// Proves races of conflicting accesses that are not far from each other; tells how long the slowest took.
+fn proofs(history: &History) -> usize {
+    const GOALS: usize = 500;
+    let prover = Prover::new(history);
+    let mut chance = Chance(1);
+    let (mut asked, mut proved, mut slowest) = (0, [0; 4], 0.0f64);
+    let start = processor_time();
+    while asked < GOALS {
+        let first = chance.below(history.len() as u64) as usize;
+        let reach = [100, 1000, 100_000][asked % 3];
+        let later = history.events[first..].iter().take(reach);
+        let mut partners = later.enumerate().filter(|(_, event)| history.events[first].could_race(event));
+        let Some((after, _)) = partners.nth(chance.below(4) as usize) else {
+            asked += 1;
+            continue;
+        };
+        let before = processor_time();
+        let proof = prover.prove(&Goal::Race(first as u32, (first + after) as u32));
+        slowest = slowest.max(processor_time() - before);
+        asked += 1;
+        proved[proof.map_or(3, |proof| proof.relation as usize)] += 1;
+    }
+    let each = (processor_time() - start) / GOALS as f64;
+    println!("  {proved:?} by relation or not; {:.3} ms each, {:.1} ms the slowest", each * 1e3, slowest * 1e3);
+    proved[..3].iter().sum()
+}
+
 /// Seconds that the process has had of a processor: the machine may be busy with others.
 fn processor_time() -> f64 {
     let times = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -183,6 +210,7 @@ fn main() {
             usize::from(sync_preserving::SyncPreserving::new(&history).is_race(RacePair { first: 0, second: 1 }))
         });
         measure("syncp", &|| sync_preserving::races(&history).len());
+        measure("prove", &|| proofs(&history));
         measure("syncp-seconds", &|| sync_preserving::racy_seconds(&history).len());
     }
 }

@@ -62,12 +62,31 @@ pub(crate) struct Growing {
     open: Vec<u32>,
 }
 
+/// What an acquisition needs of its lock's earlier sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locks {
+    /// The releases of those that are in the ideal.
+    KeepOrder,
+    /// All releases.
+    Order,
+}
+
 /// What an ideal must not have came into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hit;
 
 impl<'h> Ideals<'h> {
+    /// Sync-preserving ideals.
     pub(crate) fn new(history: &'h History) -> Ideals<'h> {
+        Ideals::of(history, Locks::KeepOrder)
+    }
+
+    /// Ideals of schedulable happens-before: an acquisition needs all releases that came before it.
+    pub(crate) fn happens_before(history: &'h History) -> Ideals<'h> {
+        Ideals::of(history, Locks::Order)
+    }
+
+    fn of(history: &'h History, locks: Locks) -> Ideals<'h> {
         let index = Index::new(history);
         let width = index.width();
         let mut ideals = Ideals {
@@ -78,14 +97,19 @@ impl<'h> Ideals<'h> {
             sections: Vec::new(),
             index,
         };
-        ideals.build();
+        ideals.build(locks);
         ideals
     }
 
-    fn build(&mut self) {
+    fn build(&mut self, locks: Locks) {
         let history = self.index.history;
         let mut current: Vec<u32> = vec![0; self.index.width()];
         let mut posted: Vec<Option<Growing>> = vec![None; history.objects as usize];
+        // Of each lock the exclusive and the shared releases.
+        let mut released: Vec<[Option<Growing>; 2]> = match locks {
+            Locks::KeepOrder => Vec::new(),
+            Locks::Order => vec![[None, None]; history.locks as usize],
+        };
         let mut growing = Growing::default();
         for (event, number) in history.events.iter().zip(0..) {
             let thread = usize::from(event.thread);
@@ -106,6 +130,13 @@ impl<'h> Ideals<'h> {
                 }
                 Op::Acquire | Op::AcquireShared => {
                     segment = self.hold(segment, self.index.section_of(number), NONE);
+                    self.segments_of[number as usize] = segment;
+                    if let Some([exclusive, shared]) = released.get(target) {
+                        self.start(&mut growing, segment, thread, number);
+                        exclusive.iter().for_each(|releases| growing.unite(releases));
+                        shared.iter().filter(|_| event.op == Op::Acquire).for_each(|releases| growing.unite(releases));
+                        segment = self.finish(&mut growing, segment, thread);
+                    }
                     // The acquisition follows sections that are open elsewhere.
                     if self.segments[segment as usize].open.count > 0 {
                         self.start(&mut growing, segment, thread, number);
@@ -116,6 +147,13 @@ impl<'h> Ideals<'h> {
                 Op::Release | Op::ReleaseShared => {
                     if let Some(section) = self.index.section_of(number) {
                         segment = self.hold(segment, None, section);
+                    }
+                    if let Some(releases) = released.get_mut(target) {
+                        self.segments_of[number as usize] = segment;
+                        let releases = releases[usize::from(event.op == Op::ReleaseShared)].get_or_insert_default();
+                        releases.ideal.resize(self.index.width(), 0);
+                        self.include(releases, number);
+                        self.drop_closed(releases);
                     }
                 }
                 Op::Fork if self.index.fork(target) == Some(number) && target != thread => {
@@ -235,6 +273,13 @@ impl<'h> Ideals<'h> {
             None => self.initial[usize::from(thread)],
         };
         Point { thread, place, segment }
+    }
+
+    /// The sections of a thread that are open after its first events.
+    pub(crate) fn held_at(&self, thread: usize, length: u32) -> &[u32] {
+        let Some(last) = (length as usize).checked_sub(1) else { return &[] };
+        let segment = self.segments_of[self.index.thread(thread)[last] as usize];
+        self.slice(self.segments[segment as usize].held)
     }
 
     /// The points before all events, in the history's order.

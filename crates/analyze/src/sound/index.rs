@@ -34,7 +34,12 @@ pub(crate) struct Index<'h> {
     threads: Vec<Vec<EventNo>>,
     /// The event that makes each thread, or [`NONE`].
     forks: Vec<EventNo>,
+    /// The events that post to each object.
+    posts: Vec<Vec<EventNo>>,
     pub(crate) sections: Vec<Section>,
+    /// The sections of each lock, one lock after the other, and where each lock's begin.
+    by_lock: Vec<u32>,
+    lock_starts: Vec<u32>,
     /// For each section of a lock that several threads take, and each thread, the place of the next acquisition that
     /// cannot overlap it.
     later: Vec<u32>,
@@ -50,7 +55,10 @@ impl<'h> Index<'h> {
             links: Vec::with_capacity(history.len()),
             threads: vec![Vec::new(); width],
             forks: vec![NONE; width],
+            posts: vec![Vec::new(); history.objects as usize],
             sections: Vec::new(),
+            by_lock: Vec::new(),
+            lock_starts: Vec::new(),
             later: Vec::new(),
             width,
         };
@@ -103,6 +111,7 @@ impl<'h> Index<'h> {
                     }
                 }
                 Op::Fork if self.forks[target] == NONE => self.forks[target] = number,
+                op if op.posts() => self.posts[target].push(number),
                 _ => {}
             }
             self.links.push(link);
@@ -112,6 +121,9 @@ impl<'h> Index<'h> {
     fn find_later(&mut self) {
         let mut by_lock: Vec<(u32, u32)> = self.sections.iter().map(|section| section.lock).zip(0..).collect();
         by_lock.sort_unstable();
+        self.by_lock = by_lock.iter().map(|&(_, section)| section).collect();
+        let start = |lock| by_lock.partition_point(|&(other, _)| other < lock) as u32;
+        self.lock_starts = (0..=self.history.locks).map(start).collect();
         let (mut any, mut exclusive) = (vec![NONE; self.width], vec![NONE; self.width]);
         for group in by_lock.chunk_by(|one, other| one.0 == other.0) {
             let first = self.section(group[0].1).thread;
@@ -145,6 +157,12 @@ impl<'h> Index<'h> {
         Some(self.forks[thread]).filter(|&fork| fork != NONE)
     }
 
+    /// The events that post to an object before another event.
+    pub(crate) fn posts_before(&self, object: u32, number: EventNo) -> &[EventNo] {
+        let posts = &self.posts[object as usize];
+        &posts[..posts.partition_point(|&post| post < number)]
+    }
+
     pub(crate) fn thread_of(&self, number: EventNo) -> usize {
         usize::from(self.history.events[number as usize].thread)
     }
@@ -165,6 +183,12 @@ impl<'h> Index<'h> {
 
     pub(crate) fn section(&self, section: u32) -> &Section {
         &self.sections[section as usize]
+    }
+
+    /// The sections of a lock, in the history's order.
+    pub(crate) fn sections_of(&self, lock: u32) -> &[u32] {
+        let start = |lock: u32| self.lock_starts[lock as usize] as usize;
+        &self.by_lock[start(lock)..start(lock + 1)]
     }
 
     /// Whether an ideal has an acquisition after this section that cannot overlap it, of another thread.

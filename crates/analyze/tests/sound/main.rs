@@ -3,5 +3,8 @@
 mod generate;
 mod oracle;
 mod shb;
+mod std_text;
 mod sync_preserving;
+mod traces;
 mod validator;
+mod witness;
