@@ -74,8 +74,9 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Goes through a history and keeps the clocks before the events of `slots`, which ascend.
-    pub(crate) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)]) -> Clocks {
+    /// Goes through a history and keeps the clocks before the events of `slots`, which ascend. `None` where they would
+    /// have more than `most` numbers.
+    pub(crate) fn new(history: &History, rule: Rule, slots: &[(EventNo, u32)], most: usize) -> Option<Clocks> {
         let threads = history.threads as usize;
         let count = slots.iter().map(|(_, slot)| *slot as usize + 1).max().unwrap_or(0);
         let mut pass = Pass {
@@ -95,8 +96,11 @@ impl Clocks {
                 before[*slot as usize] = pass.write_down(usize::from(event.thread));
             }
             pass.step(number, event, rule);
+            if pass.rows.clocks.len() > most {
+                return None;
+            }
         }
-        Clocks { rows: pass.rows, before, sections: pass.sections }
+        Some(Clocks { rows: pass.rows, before, sections: pass.sections })
     }
 
     /// The clock just before a slot's event, but for its own thread.

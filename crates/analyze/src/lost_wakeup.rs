@@ -41,11 +41,13 @@ pub struct Options {
     pub guarded: bool,
     /// How many results are kept.
     pub results: usize,
+    /// How many numbers all clocks together may have.
+    pub clock_numbers: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { guarded: false, results: 1000 }
+        Options { guarded: false, results: 1000, clock_numbers: 1 << 27 }
     }
 }
 
@@ -58,6 +60,8 @@ pub struct LostWakeups {
     pub guarded: u64,
     /// How many results were dropped.
     pub dropped: u64,
+    /// Whether there were too many threads and waits to look at all.
+    pub was_cut: bool,
 }
 
 /// How many places of waits on one condition are remembered.
@@ -86,10 +90,13 @@ pub fn lost_wakeups(history: &History, options: &Options) -> LostWakeups {
     }
     let slots: Vec<(EventNo, u32)> =
         numbered().filter(|(_, event)| is_of_condition(event.op)).map(|(number, _)| number).zip(0..).collect();
+    let Some(clocks) = Clocks::new(history, Rule::Must, &slots, options.clock_numbers) else {
+        return LostWakeups { was_cut: true, ..LostWakeups::default() };
+    };
     let mut pass = Pass {
         history,
         options,
-        clocks: Clocks::new(history, Rule::Must, &slots),
+        clocks,
         slots,
         threads: vec![Thread::default(); history.threads as usize],
         conditions: BTreeMap::new(),
@@ -445,6 +452,7 @@ impl Pass<'_> {
             predictions: lost.chain(one_of_many).collect(),
             guarded: self.guarded.iter().filter(|key| !self.lost.contains_key(key)).count() as u64,
             dropped: self.dropped,
+            was_cut: false,
         }
     }
 

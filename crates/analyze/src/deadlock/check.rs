@@ -7,6 +7,7 @@
 use crate::clocks::{Clocks, Rule};
 use crate::history::{EventNo, History, Op};
 
+use super::Options;
 use super::acquisitions::{Abstract, Node, Wanted};
 use super::closure::{Closed, Closure, Growing, SectionIndex};
 use super::cycles::Circle;
@@ -38,10 +39,11 @@ pub(super) struct Checker<'a> {
     nodes: &'a Abstract,
     /// The clock slots of `kept`.
     slots: Vec<(EventNo, u32)>,
-    reads: Clocks,
-    index: SectionIndex,
-    /// Made when it is needed.
-    must: Option<Clocks>,
+    /// `None` where there was no room.
+    reads: Option<(Clocks, SectionIndex)>,
+    /// Made when it is needed; within, `None` where there was no room.
+    must: Option<Option<Clocks>>,
+    clock_numbers: usize,
     /// All wake-ups of conditions that somebody waits for with a lock held, by condition; made when needed.
     wakes: Option<Vec<(u32, EventNo)>>,
     /// Room for sets, and the steps that are left.
@@ -49,45 +51,49 @@ pub(super) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(history: &'a History, nodes: &'a Abstract, kept: Vec<Node>, steps: u64) -> Checker<'a> {
+    pub(super) fn new(history: &'a History, nodes: &'a Abstract, kept: Vec<Node>, options: &Options) -> Checker<'a> {
         let mut slots: Vec<(EventNo, u32)> = Vec::new();
         for node in kept {
             slots.extend(nodes.range(node).zip(nodes.events(node)).map(|(slot, event)| (*event, slot as u32)));
         }
         slots.sort_unstable();
-        let reads = Clocks::new(history, Rule::Reads, &slots);
-        let index = SectionIndex::new(&reads);
-        let set = Growing::new(history.threads, history.locks, steps);
-        Checker { history, nodes, slots, reads, index, must: None, wakes: None, set }
+        let clock_numbers = options.clock_numbers;
+        let reads = Clocks::new(history, Rule::Reads, &slots, clock_numbers).map(|clocks| {
+            let index = SectionIndex::new(&clocks);
+            (clocks, index)
+        });
+        let set = Growing::new(history.threads, history.locks, options.proof_steps);
+        Checker { history, nodes, slots, reads, must: None, clock_numbers, wakes: None, set }
     }
 
     /// Looks at one circle.
     pub(super) fn check(&mut self, circle: &Circle) -> Verdict {
-        let unchecked = self.set.is_spent();
-        if !unchecked && let Some(events) = self.sync_preserving(circle) {
-            let bounds = self.set.bounds().to_vec();
-            return match self.is_certain(circle, &events, &bounds) {
-                true => Verdict::Proved { events, bounds },
-                false => Verdict::Possible { events, unchecked: false },
-            };
+        let mut unchecked = true;
+        if let Some((clocks, index)) = &self.reads {
+            if !self.set.is_spent() {
+                let mut closure = Closure::new(clocks, index, &mut self.set);
+                if let Some(events) = first_events(self.nodes, circle, clocks, &mut closure) {
+                    let bounds = self.set.bounds().to_vec();
+                    return match self.is_certain(circle, &events, &bounds) {
+                        true => Verdict::Proved { events, bounds },
+                        false => Verdict::Possible { events, unchecked: false },
+                    };
+                }
+                unchecked = self.set.is_spent();
+            }
+            if let Some(events) = first_events(self.nodes, circle, clocks, &mut Plain::new(self.history)) {
+                return Verdict::Possible { events, unchecked };
+            }
         }
-        let mut bounds = Plain { bounds: vec![0; self.history.threads as usize] };
-        if let Some(events) = first_events(self.nodes, circle, &self.reads, &mut bounds) {
+        let must = || Clocks::new(self.history, Rule::Must, &self.slots, self.clock_numbers);
+        let Some(must) = self.must.get_or_insert_with(must) else {
+            let events = circle.nodes.iter().map(|&node| self.nodes.events(node)[0]).collect();
             return Verdict::Possible { events, unchecked };
-        }
-        if self.must.is_none() {
-            self.must = Some(Clocks::new(self.history, Rule::Must, &self.slots));
-        }
-        bounds.bounds.fill(0);
-        match self.must.as_ref().and_then(|must| first_events(self.nodes, circle, must, &mut bounds)) {
+        };
+        match first_events(self.nodes, circle, must, &mut Plain::new(self.history)) {
             Some(events) => Verdict::Possible { events, unchecked },
             None => Verdict::Excluded,
         }
-    }
-
-    fn sync_preserving(&mut self, circle: &Circle) -> Option<Vec<EventNo>> {
-        let mut closure = Closure::new(&self.reads, &self.index, &mut self.set);
-        first_events(self.nodes, circle, &self.reads, &mut closure)
     }
 
     /// Whether what is reached is a deadlock for certain, as far as the history tells: no reader waits only behind a
@@ -188,6 +194,12 @@ impl Set for Closure<'_> {
 /// A set without regard to locks.
 struct Plain {
     bounds: Vec<u32>,
+}
+
+impl Plain {
+    fn new(history: &History) -> Plain {
+        Plain { bounds: vec![0; history.threads as usize] }
+    }
 }
 
 impl Set for Plain {

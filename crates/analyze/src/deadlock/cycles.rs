@@ -1,7 +1,8 @@
 //! Circles of abstract acquisitions: each waits for what the next one's thread has.
 //!
-//! Short circles come first: the search is repeated with a growing length, so that a budget that runs out costs the
-//! long ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
+//! Short circles come first: the search is repeated with a growing length, each time with half of the steps that are
+//! left, shared out among the acquisitions to begin with, so that a budget that runs out costs the long ones and not
+//! the late ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
 
 use crate::clocks::Hold;
 
@@ -31,7 +32,11 @@ pub(super) struct Cycles<'a> {
     of_thread: Vec<Vec<Node>>,
     /// Who wants a lock exclusively, by lock; also those that are on no circle.
     writers: Vec<Vec<Node>>,
+    /// How many steps are left.
     steps: u64,
+    /// How many of them are left for the present beginning.
+    share: u64,
+    was_cut: bool,
 }
 
 /// Why a search goes on or not.
@@ -66,16 +71,9 @@ impl<'a> Cycles<'a> {
         }
         let with_nodes = of_thread.iter().filter(|nodes| !nodes.is_empty()).count();
         let longest = with_nodes.min(options.longest as usize);
-        Cycles {
-            nodes,
-            readers: options.readers,
-            longest,
-            kept,
-            holders,
-            of_thread,
-            writers,
-            steps: options.search_steps,
-        }
+        let steps = options.search_steps;
+        let readers = options.readers;
+        Cycles { nodes, readers, longest, kept, holders, of_thread, writers, steps, share: 0, was_cut: false }
     }
 
     /// Whether there is nothing to look for.
@@ -93,18 +91,23 @@ impl<'a> Cycles<'a> {
 
     /// Whether the budget ran out.
     pub(super) fn was_cut(&self) -> bool {
-        self.steps == 0
+        self.was_cut
     }
 
     /// Goes through the circles.
     pub(super) fn each(&mut self, mut found: impl FnMut(&Circle)) {
         for length in 2..=self.longest {
             let mut reached = false;
+            let mut for_length = if length == self.longest { self.steps } else { self.steps / 2 };
             for at in 0..self.kept.len() {
+                let share = for_length / (self.kept.len() - at) as u64;
+                self.share = share;
                 let mut path = vec![self.kept[at]];
                 if self.search(&mut path, length, &mut reached, &mut found) == Search::OutOfSteps {
-                    return;
+                    self.was_cut = true;
                 }
+                for_length -= share - self.share;
+                self.steps -= share - self.share;
             }
             if !reached {
                 return;
@@ -132,10 +135,10 @@ impl<'a> Cycles<'a> {
         for list in 0.. {
             let Some(count) = self.candidates(last, list).map(<[Node]>::len) else { break };
             for at in 0..count {
-                if self.steps == 0 {
+                if self.share == 0 {
                     return Search::OutOfSteps;
                 }
-                self.steps -= 1;
+                self.share -= 1;
                 let next = self.candidates(last, list).map_or(first, |nodes| nodes[at]);
                 let fits = next > first && path.iter().all(|&node| self.nodes.compatible(node, next));
                 if fits && self.waits_for(last, next).is_some() {

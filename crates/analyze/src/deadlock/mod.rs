@@ -71,6 +71,8 @@ pub struct Options {
     pub results: usize,
     /// How many events all witnesses together may have.
     pub witness_events: usize,
+    /// How many numbers all clocks together may have.
+    pub clock_numbers: usize,
 }
 
 impl Default for Options {
@@ -83,6 +85,7 @@ impl Default for Options {
             tries: 64,
             results: 1000,
             witness_events: 1 << 25,
+            clock_numbers: 1 << 27,
         }
     }
 }
@@ -100,7 +103,7 @@ pub struct Deadlocks {
     pub excluded: u64,
     /// Whether the search for circles ran out of steps: long ones may be missing.
     pub search_cut: bool,
-    /// How many circles were not checked for a proof, because steps or the room for witnesses ran out.
+    /// How many circles were not checked for a proof, because steps or the room for witnesses or clocks ran out.
     pub unchecked: u64,
     /// How many results were dropped.
     pub dropped: u64,
@@ -132,11 +135,13 @@ pub fn deadlocks(history: &History, options: &Options) -> Deadlocks {
     let mut found = Deadlocks { abstract_acquisitions: nodes.len(), ..Deadlocks::default() };
     let events = history.len() as u64;
     let search_steps = options.search_steps.saturating_add(events);
-    let mut cycles = Cycles::new(&nodes, &Options { search_steps, ..*options });
+    let proof_steps = options.proof_steps.saturating_add(events * 8);
+    let options = &Options { search_steps, proof_steps, ..*options };
+    let mut cycles = Cycles::new(&nodes, options);
     if cycles.is_empty() {
         return found;
     }
-    let mut checker = Checker::new(history, &nodes, cycles.kept(), options.proof_steps.saturating_add(events * 8));
+    let mut checker = Checker::new(history, &nodes, cycles.kept(), options);
     let mut results = Results { places: BTreeMap::new(), room: options.witness_events };
     cycles.each(|circle| results.look_at(history, &nodes, circle, &mut checker, options, &mut found));
     found.search_cut = cycles.was_cut();
