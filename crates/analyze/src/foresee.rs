@@ -5,12 +5,14 @@
 //! whichever way the schedule was found. What is proved comes first: whoever tries predictions in this order spends its
 //! time where it pays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_findings::Kind;
 
 use crate::history::{EventNo, History};
 use crate::predict::{Graph, Options, Pattern, Scheduler, predictions};
 use crate::prediction::{Goal, Prediction, Proof, Relation};
-use crate::sound::{shb, validator::Validator};
+use crate::sound::{Prover, sync_preserving};
 use crate::{deadlock, lost_wakeup, serializability};
 
 /// A prediction, with what is known before it is tried.
@@ -75,9 +77,7 @@ impl<'h> Outlook<'h> {
     /// Proves what can be proved.
     fn prove(&mut self, history: &History) {
         let scheduler = Scheduler::new(&self.graph);
-        let validator = Validator::new(history);
-        let unordered: BTreeSet<(EventNo, EventNo)> = shb::races(history).into_iter().map(|race| (race.first, race.second)).collect();
-        let locks = Locks::of(history);
+        let prover = Prover::new(history);
         let mut work = WORK;
         for foreseen in &mut self.foreseen {
             let prediction = &mut foreseen.prediction;
@@ -89,37 +89,56 @@ impl<'h> Outlook<'h> {
                 continue;
             };
             work = left;
-            let Some(order) = scheduler.schedule(&prediction.goal) else { continue };
-            if validator.check(&prediction.goal, &order).is_err() {
-                continue;
-            }
-            let relation = match &prediction.goal {
-                Goal::Race(one, two) if unordered.contains(&(*one.min(two), *one.max(two))) => Relation::Shb,
-                _ if locks.keep_their_order(history, &order) => Relation::SyncPreserving,
-                _ => Relation::LockReversing,
-            };
-            prediction.proof = Some(Proof { relation, witness: order });
+            prediction.proof = prover.prove(&prediction.goal).or_else(|| {
+                let witness = scheduler.schedule(&prediction.goal)?;
+                prover.validator().check(&prediction.goal, &witness).ok()?;
+                Some(Proof { relation: relation(history, &witness), witness })
+            });
         }
     }
 }
 
-/// Which locks there are, to see whether an order turns their critical sections around.
-struct Locks(usize);
+/// What an order that was found by trying keeps.
+fn relation(history: &History, order: &[EventNo]) -> Relation {
+    let mut last: Vec<Option<EventNo>> = vec![None; history.locks as usize];
+    let keeps = order.iter().all(|&number| {
+        let Some(event) = history.event(number).filter(|event| event.op.acquires()) else { return true };
+        let Some(before) = last.get_mut(event.target as usize) else { return true };
+        before.replace(number).is_none_or(|before| before < number)
+    });
+    if keeps { Relation::SyncPreserving } else { Relation::LockReversing }
+}
 
-impl Locks {
-    fn of(history: &History) -> Locks {
-        Locks(history.locks as usize)
-    }
+/// Pairs of accesses that are tried for one event, and for all events together.
+const PAIRS_OF_ONE: usize = 64;
+const PAIRS: usize = 200_000;
 
-    /// Whether the acquisitions of every lock are in the order of the history.
-    fn keep_their_order(&self, history: &History, order: &[EventNo]) -> bool {
-        let mut last: Vec<Option<EventNo>> = vec![None; self.0];
-        order.iter().all(|&number| {
-            let Some(event) = history.event(number).filter(|event| event.op.acquires()) else { return true };
-            let Some(before) = last.get_mut(event.target as usize) else { return true };
-            before.replace(number).is_none_or(|before| before < number)
-        })
+/// For every access that can race with an earlier one, one such race with its proof: what experts count. Of long histories
+/// only those that are sync-preserving, which takes one pass.
+pub fn every_race(history: &History) -> Vec<Prediction> {
+    let prover = Prover::new(history);
+    let mut found: BTreeMap<EventNo, Prediction> = BTreeMap::new();
+    let prove = |first: EventNo, second: EventNo| {
+        let goal = Goal::Race(first, second);
+        let proof = Some(prover.prove(&goal)?);
+        Some(Prediction { kind: Kind::DataRace, pattern: "race".to_owned(), goal, proof, unnested: false })
+    };
+    for pair in sync_preserving::racy_seconds(history) {
+        found.extend(prove(pair.first, pair.second).map(|prediction| (pair.second, prediction)));
     }
+    let mut accesses: BTreeMap<u32, Vec<EventNo>> = BTreeMap::new();
+    let mut tried = 0;
+    for (number, event) in (0..).zip(&history.events).filter(|(_, event)| event.op.is_access()) {
+        let earlier = accesses.entry(event.target).or_default();
+        if !found.contains_key(&number) && tried < PAIRS {
+            let racy = |first: &EventNo| history.event(*first).is_some_and(|first| first.could_race(event));
+            let firsts = earlier.iter().rev().copied().filter(racy).take(PAIRS_OF_ONE).inspect(|_| tried += 1);
+            let race = firsts.into_iter().find_map(|first| prove(first, number));
+            found.extend(race.map(|prediction| (number, prediction)));
+        }
+        earlier.push(number);
+    }
+    found.into_values().collect()
 }
 
 /// Orders of events that lead to a prediction, best first.

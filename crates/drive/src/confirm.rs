@@ -16,10 +16,10 @@ use selvedge_events::control::{RunState, SeatState};
 use selvedge_findings::Outcome;
 use selvedge_sched::{Leg, OpKind, Spec, StrategyKind};
 use selvedge_trace::state::Heap;
-use selvedge_trace::{Event, EventBody, Process, Run};
+use selvedge_trace::{Event, EventBody, Place, Process, Run};
 
 use crate::clip::Clip;
-use crate::control::{ControlRequest, Log};
+use crate::control::{ControlRequest, Log, Seat};
 use crate::course::{Chart, Position};
 use crate::explore::{Bench, switches};
 use crate::failure::Wrong;
@@ -72,12 +72,21 @@ pub enum Verdict {
 pub struct Happened {
     /// How to make it happen again.
     pub clip: Clip,
-    /// Numbers of its events in a record of the clip.
-    pub numbers: Vec<u64>,
+    /// Its events in a record of the clip.
+    pub shown: Shown,
     /// Runs that it took.
     pub runs: u32,
     /// Whether the first run already showed it.
     pub first_try: bool,
+}
+
+/// Events of an anomaly in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Their numbers.
+    pub numbers: Vec<u64>,
+    /// The last one, where the run failed before it could come.
+    pub never: Option<Position>,
 }
 
 /// Why a prediction is not shown.
@@ -144,9 +153,9 @@ pub fn confirm(
             }
             let made = as_clip(clip, &steered);
             match seen(attempt, &made, dir, effort.timeout)? {
-                Some(numbers) => {
+                Some(shown) => {
                     let first_try = best.as_ref().map_or(runs == 1, |best| best.first_try);
-                    let happened = Happened { clip: made, numbers, runs, first_try };
+                    let happened = Happened { clip: made, shown, runs, first_try };
                     if harmful {
                         return Ok(Verdict::Confirmed(Box::new(happened)));
                     }
@@ -197,8 +206,11 @@ fn reason(run: &ControlledRun) -> Refuted {
     }
 }
 
-/// Replays a clip with a record, and looks whether the anomaly is there; if so, the numbers of its events.
-fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Result<Option<Vec<u64>>, ReplayError> {
+/// Replays a clip with a record, and looks whether the anomaly is there.
+///
+/// A failure may come before the last event can: whoever reads what is not there yet crashes, and its maker never comes to
+/// make it. Then the others are enough, if the last was next (of a race) or had not come (of an order).
+fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Result<Option<Shown>, ReplayError> {
     let record = dir.join("confirm");
     let _ = std::fs::remove_dir_all(&record);
     std::fs::create_dir_all(&record).map_err(ReplayError::Prepare)?;
@@ -208,9 +220,31 @@ fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Re
     let targets: Option<Vec<Target>> =
         attempt.goal.events().into_iter().map(|event| Target::of(attempt, event)).collect();
     let Some(targets) = targets else { return Ok(None) };
+    let failed = clip.wrong.is_some();
+    let all = |numbers| Shown { numbers, never: None };
     Ok(match attempt.goal {
-        Goal::Race(..) => race(process, &targets),
-        Goal::Order(_) => order(process, &targets),
+        Goal::Race(..) => race(process, &targets).map(all).or_else(|| {
+            let next = |target: &Target| {
+                let here = |seat: &&Seat| seat.thread == target.position.thread;
+                let site = target.position.place;
+                answer.threads.iter().find(here).is_some_and(|seat| {
+                    seat.operation == target.position.operation && seat.site.map(Place::Site) == Some(site)
+                })
+            };
+            targets.iter().rev().filter(|_| failed).find_map(|last| {
+                let first = targets.iter().find(|target| target.position != last.position)?;
+                let number = find(process, std::slice::from_ref(first))?.first()?.number;
+                let quiet =
+                    process.thread_events(last.position.thread).all(|event| process.number(event.time) < number);
+                (next(last) && quiet).then(|| Shown { numbers: vec![number], never: Some(last.position) })
+            })
+        }),
+        Goal::Order(_) => order(process, &targets).map(all).or_else(|| {
+            let (last, others) = targets.split_last().filter(|_| failed)?;
+            let never = find(process, std::slice::from_ref(last)).is_none();
+            let numbers = order(process, others).filter(|_| never)?;
+            Some(Shown { numbers, never: Some(last.position) })
+        }),
         Goal::Deadlock(_) | Goal::LostWakeup { .. } => {
             let stuck = |target: &Target| {
                 answer.threads.iter().any(|seat| {
@@ -223,7 +257,7 @@ fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Re
                 Goal::LostWakeup { .. } => targets.last().is_some_and(stuck),
                 _ => targets.iter().all(stuck),
             };
-            (answer.state == RunState::Deadlock && waiting).then(|| last_of(process, &targets))
+            (answer.state == RunState::Deadlock && waiting).then(|| all(last_of(process, &targets)))
         }
     })
 }

@@ -155,6 +155,8 @@ pub struct Seat {
     pub site: Option<SiteId>,
     /// Points passed.
     pub points: u32,
+    /// The operation that it was about to do or waited in, from 1.
+    pub operation: u32,
     /// The interposed function + 1; 0 for an access.
     pub slot: u32,
     /// What it was about.
@@ -300,6 +302,7 @@ fn seat_of(thread: ThreadIx, row: &[u8]) -> Seat {
         kind: OpKind::from_u8(word(seat::KIND) as u8),
         site: Some(word(seat::SITE)).filter(|site| *site != seat::NO_SITE).map(SiteId),
         points: word(seat::POINTS),
+        operation: word(seat::OPERATIONS),
         slot: word(seat::SLOT),
         object: long(seat::OBJECT),
         pc: long(seat::PC),

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use selvedge_events::ThreadIx;
 use selvedge_events::hooks::Rw;
 use selvedge_findings::{Finding, Harm, Kind, Status};
 use selvedge_trace::state::{Heap, Held, Locksets};
-use selvedge_trace::{Event, EventBody, EventRef, Process};
+use selvedge_trace::{Event, EventBody, EventRef, Place, Process};
 
 use crate::columns::ColumnOptions;
 use crate::critical::Side;
@@ -29,6 +30,8 @@ pub struct Told<'a> {
     pub proved: Option<&'a str>,
     /// Numbers of its events in the trace, in the order that goes wrong.
     pub numbers: &'a [u64],
+    /// The last event, where the run failed before it could come: whose, and where.
+    pub never: Option<(ThreadIx, Place)>,
     /// What it did.
     pub harm: Harm,
     /// The same in the words of the run.
@@ -46,7 +49,8 @@ pub struct Anomaly<'a> {
 #[derive(Debug)]
 struct Taken {
     side: Side,
-    event: Event,
+    /// `None` where it never came.
+    number: Option<u64>,
     /// Locks held: name, where each was taken, and whether it is shared with others.
     locks: Vec<(String, Option<Source>, u64)>,
     value: String,
@@ -66,16 +70,22 @@ impl<'a> Anomaly<'a> {
                 let locks = held.map(|held| lock(names, &heap, held)).collect();
                 let writes = process.access(&event).is_none_or(|access| access.rw != Rw::Read);
                 let side = Side::of(names, &heap, event);
-                found.push(Taken { side, event, locks, value: values.text(number, writes) });
+                found.push(Taken { side, number: Some(number), locks, value: values.text(number, writes) });
             }
             heap.apply(&event);
             locksets.apply(&event);
         }
-        let at = |number: &u64| found.iter().position(|taken| taken.side.number == Some(*number));
+        let at = |number: &u64| found.iter().position(|taken| taken.number == Some(*number));
         let order: Option<Vec<usize>> = told.numbers.iter().map(at).collect();
         let mut slots: Vec<Option<Taken>> = found.into_iter().map(Some).collect();
         let sides: Option<Vec<Taken>> = order?.into_iter().map(|at| slots.get_mut(at).and_then(Option::take)).collect();
-        Some(Anomaly { told, sides: sides.filter(|sides| sides.len() > 1)? })
+        let mut sides = sides?;
+        if let Some((thread, place)) = told.never {
+            let variable = sides.first().and_then(|taken| taken.side.variable.clone());
+            let side = Side::never(names, thread, place, access_at(process, place), variable);
+            sides.push(Taken { side, number: None, locks: Vec::new(), value: String::new() });
+        }
+        Some(Anomaly { told, sides: Some(sides).filter(|sides| sides.len() > 1)? })
     }
 
     /// `atomicity violation in deposit / withdraw`: the functions sorted, so that one bug has one title.
@@ -124,6 +134,14 @@ impl<'a> Anomaly<'a> {
         let short = |taken: &Taken| format!("{} ({})", taken.side.op_in_words(), taken.side.brief());
         let whose = |taken: &Taken| taken.side.name.clone();
         match (self.told.kind, self.sides.as_slice()) {
+            (Kind::DataRace | Kind::OrderViolation, [one, two]) if two.number.is_none() => format!(
+                "{}'s {} of {} comes before {}'s {}, which never comes: the run fails first.",
+                whose(one),
+                short(one),
+                variable(one),
+                whose(two),
+                short(two)
+            ),
             (Kind::DataRace, [one, two]) => format!(
                 "{}'s {} and {}'s {} of {} happen side by side: nothing orders them.",
                 whose(one),
@@ -140,7 +158,7 @@ impl<'a> Anomaly<'a> {
                 whose(two),
                 short(two)
             ),
-            (_, [before, between @ .., after]) if before.event.thread == after.event.thread && !between.is_empty() => {
+            (_, [before, between @ .., after]) if before.side.thread == after.side.thread && !between.is_empty() => {
                 let middle: Vec<String> = between
                     .iter()
                     .map(|taken| format!("{}'s {} of {}", whose(taken), short(taken), variable(taken)))
@@ -166,7 +184,7 @@ impl<'a> Anomaly<'a> {
     /// Why nothing keeps it from happening.
     fn why(&self, process: &Process) -> String {
         let (Some(first), Some(last)) = (self.sides.first(), self.sides.last()) else { return String::new() };
-        if first.event.thread == last.event.thread {
+        if first.side.thread == last.side.thread {
             let held_through = |lock: &&(String, Option<Source>, u64)| !given(process, first, last, lock.2);
             return match (first.locks.iter().find(held_through), first.locks.first()) {
                 (Some((name, ..)), _) => {
@@ -204,10 +222,10 @@ impl<'a> Anomaly<'a> {
         let excerpt = Excerpt { marks: self.told.numbers.to_vec(), last: 0, ..Excerpt::default() };
         write_interleaving(process, &excerpt, options, out)?;
         for taken in &self.sides {
-            let number = taken.side.number.unwrap_or(0);
+            let number = taken.number.map_or_else(|| "never done".to_owned(), |number| format!("event #{number}"));
             let variable = taken.side.variable.as_ref().map(|variable| format!(" `{}`", variable.name));
             let line = format!(
-                "  Thread {}: {}{}{} (event #{number}), {}:",
+                "  Thread {}: {}{}{} ({number}), {}:",
                 taken.side.name,
                 taken.side.op_in_words(),
                 variable.unwrap_or_default(),
@@ -239,14 +257,28 @@ impl<'a> Anomaly<'a> {
 /// Whether a lock was given back between two events of one thread.
 fn given(process: &Process, first: &Taken, last: &Taken, lock: u64) -> bool {
     let number = |event: &Event| process.number(event.time);
-    let (from, to) = (number(&first.event), number(&last.event));
-    process.thread_events(first.event.thread).filter(|event| (from..to).contains(&number(event))).any(|event| {
-        match event.body {
+    let (from, to) = (first.number.unwrap_or(0), last.number.unwrap_or(u64::MAX));
+    process.thread_events(first.side.thread).filter(|event| (from..to).contains(&number(event))).any(
+        |event| match event.body {
             EventBody::Release { lock: given, .. } => given.0 == lock,
             EventBody::WaitBegin { mutex, .. } => mutex.0 == lock,
             _ => false,
-        }
-    })
+        },
+    )
+}
+
+/// What the access at a place does.
+fn access_at(process: &Process, place: Place) -> &'static str {
+    let hook = match place {
+        Place::Site(site) => process.site(site).and_then(|site| site.hook.get()),
+        _ => None,
+    };
+    match hook.and_then(|hook| hook.access()).map(|(rw, _)| rw) {
+        Some(Rw::Read) => "read",
+        Some(Rw::Write) => "write",
+        Some(Rw::ReadWrite) => "update",
+        None => "access",
+    }
 }
 
 fn lock(names: &Names<'_>, heap: &Heap, held: &Held) -> (String, Option<Source>, u64) {

@@ -1,13 +1,14 @@
 //! `selvedge predict`.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::foresee::{Outlook, foresee};
+use selvedge_analyze::foresee::{Foreseen, Outlook, every_race, foresee};
 use selvedge_analyze::import::{Options, import};
 use selvedge_analyze::std_text::{self, Imported as StdImported};
-use selvedge_analyze::{History, Names, Op};
+use selvedge_analyze::{Goal, History, Names, Op};
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::scratch;
 use selvedge_drive::hunt::{HuntOptions, Recorded, pursue};
@@ -156,13 +157,39 @@ fn from_text(args: &PredictArgs, file: &Path) -> Result<u8, Failure> {
     if let Some(more) = imported.diagnostics.len().checked_sub(MOST_DIAGNOSTICS).filter(|more| *more > 0) {
         note(&format!("and {more} more"));
     }
-    let outlook = foresee(&imported.history, &patterns);
+    let mut outlook = foresee(&imported.history, &patterns);
+    add_every_race(&imported.history, &mut outlook);
     let elapsed = begin.elapsed().as_secs_f64();
     note(&format!("{} in {elapsed:.2} s", figures(&imported.history, &outlook)));
     let findings = findings(&imported.history, &outlook, |lines, kind| of_lines(&imported, &lines, kind));
     let program = Program { path: file.display().to_string(), build_id: String::new() };
     list(args, program, findings)
 }
+
+/// A text trace has no program behind it to name: beside one race for each pair of places, every access that can race is
+/// told, as far as the trace is short enough to look at all.
+fn add_every_race(history: &History, outlook: &mut Outlook<'_>) {
+    if history.len() > MOST_EVENTS {
+        return;
+    }
+    let known: BTreeSet<_> = outlook
+        .foreseen
+        .iter()
+        .filter(|foreseen| foreseen.prediction.proof.is_some())
+        .filter_map(|foreseen| match foreseen.prediction.goal {
+            Goal::Race(one, two) => Some(one.max(two)),
+            _ => None,
+        })
+        .collect();
+    let new = every_race(history).into_iter().filter(|prediction| match prediction.goal {
+        Goal::Race(one, two) => !known.contains(&one.max(two)),
+        _ => true,
+    });
+    outlook.foreseen.extend(new.map(|prediction| Foreseen { prediction, seen: false }));
+}
+
+/// Events of a text trace of which every race is told.
+const MOST_EVENTS: usize = 100_000;
 
 /// Beyond these, more of them tell a user nothing.
 const MOST_DIAGNOSTICS: usize = 10;

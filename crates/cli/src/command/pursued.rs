@@ -171,17 +171,17 @@ fn show(
         kind: tried.prediction.kind,
         pattern: &tried.prediction.pattern,
         proved: tried.prediction.proof.as_ref().map(|proof| proof.relation.name()),
-        numbers: &happened.numbers,
+        numbers: &happened.shown.numbers,
+        never: happened.shown.never.map(|at| (at.thread, at.place)),
         harm,
         harm_words: clip.wrong.as_ref().map(|wrong| wrong.words.as_str()),
     };
     let mut text = Vec::new();
     let hang = (harm == Harm::Hang).then(|| Hang::of(&names)).flatten();
-    let blocks = matches!(tried.prediction.kind, Kind::Deadlock | Kind::LostWakeup);
     let mut finding = match (Anomaly::of(&names, told.clone()), &hang) {
-        (_, Some(hang)) if blocks => {
+        // Who waits for whom says more than the order that led there.
+        (_, Some(hang)) => {
             let mut finding = hang.finding();
-            finding.kind = tried.prediction.kind;
             finding.proved = told.proved.map(str::to_owned);
             finding.pattern = Some(told.pattern.to_owned());
             finding
@@ -195,7 +195,7 @@ fn show(
     finding.replay = Some(format!("selvedge replay {}", path.display()));
     let lines = explain::again(clip, &path);
     match (Anomaly::of(&names, told), hang) {
-        (_, Some(hang)) if blocks => write_hang(&hang, process.file().header().pid, &lines, &mut text)?,
+        (_, Some(hang)) => write_hang(&hang, process.file().header().pid, &lines, &mut text)?,
         (Some(anomaly), _) => {
             let options = ColumnOptions { width: width(), ..ColumnOptions::default() };
             anomaly.write(&names, &lines, options, &mut text)?;

@@ -134,6 +134,19 @@ impl Side {
         }
     }
 
+    /// An access that would have come here and never did.
+    pub(crate) fn never(
+        names: &Names<'_>,
+        thread: ThreadIx,
+        place: Place,
+        op: &str,
+        variable: Option<Variable>,
+    ) -> Side {
+        let context = names.process().thread(thread).map_or(ContextId::ROOT, |thread| thread.context);
+        let name = names.thread_in_words(thread);
+        Side { thread, name, number: None, op: op.to_owned(), variable, stack: names.stack(place, context) }
+    }
+
     /// An operation that was never done.
     fn undone(names: &Names<'_>, deciding: &Deciding, variable: Option<Variable>) -> Option<Side> {
         let (kind, site) = deciding.operation?;
