@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use selvedge_events::ThreadIx;
 
 use super::{Because, BlockedThread, Hang, HangKind, HeldLock, Lost, ThreadState, Wait, WaitKind};
-use crate::names::Source;
+use crate::names::{Source, own};
 use crate::view::printable;
 
 const RULE: &str = "==================";
@@ -69,7 +69,7 @@ pub(crate) fn write_stack(stack: &[Source], out: &mut dyn Write) -> io::Result<(
 }
 
 fn at(stack: &[Source]) -> String {
-    stack.first().map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
+    own(stack).map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
 }
 
 /// `FILE:LINE in FUNCTION`, with directories.
@@ -219,7 +219,7 @@ impl Hang {
             stacks.push(stack);
         }
         for stack in stacks {
-            if let Some(place) = stack.first().map(full)
+            if let Some(place) = own(stack).map(full)
                 && !places.contains(&place)
             {
                 places.push(place);
