@@ -48,7 +48,7 @@ impl Hang {
             let sent = lost.sent.iter().map(|(thread, stack)| Step {
                 thread: *thread,
                 op: "signal",
-                source: stack.first(),
+                source: Source::of_stack(stack),
                 thing: object,
             });
             return sent.chain(self.thread(lost.waiter).and_then(Step::waiting)).collect();
@@ -92,13 +92,13 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn holding(thread: ThreadIx, held: &'a HeldLock) -> Step<'a> {
-        Step { thread, op: "lock", source: held.stack.first(), thing: Some(&held.lock) }
+        Step { thread, op: "lock", source: Source::of_stack(&held.stack), thing: Some(&held.lock) }
     }
 
     fn waiting(thread: &'a BlockedThread) -> Option<Step<'a>> {
         let wait = thread.wait()?;
         let (op, thing) = (wait.what.op(), wait.object.as_ref());
-        Some(Step { thread: thread.thread, op, source: thread.stack.first(), thing })
+        Some(Step { thread: thread.thread, op, source: Source::of_stack(&thread.stack), thing })
     }
 
     fn access(&self) -> Access {
