@@ -202,7 +202,9 @@ pub fn check_controlled(
         if seen.outcome.stdout != native.stdout {
             return Err(format!("{}: standard output differs: {:?}{}", place(), seen.outcome.stdout, words()));
         }
-        if seen.hidden > 0 && !program.directives.hidden {
+        // On a busy machine a thread that only has to wait for a processor may count as blocked. The run goes on, and
+        // goes another way: of interest where two runs are to be the same.
+        if effort.twice && seen.hidden > 0 && !program.directives.hidden {
             return Err(format!("{}: {} hidden blocks in {} steps", place(), seen.hidden, seen.steps));
         }
         if effort.twice && !program.directives.hidden && !program.directives.world {

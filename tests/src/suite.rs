@@ -154,7 +154,10 @@ pub fn check_under_control(native: &Toolchain, selvedge: &Path, program: &Progra
         Err(error) => return Verdict::Fail(format!("does not build with the wrapper: {error}")),
     };
     let directives = &program.directives;
-    let started = Controlled::start(selvedge, &built, &directives.env, scratch.path(), directives.timeout);
+    // One that hangs takes all of it in the survey; of the others only those that fail, so there is time enough for a
+    // busy machine.
+    let timeout = if deadlocks { directives.timeout } else { directives.timeout * 3 };
+    let started = Controlled::start(selvedge, &built, &directives.env, scratch.path(), timeout);
     let judged = started.map_err(|error| error.to_string()).and_then(|mut controlled| match deadlocks {
         true => check_deadlock(&mut controlled, program, effort),
         false => check_controlled(&mut controlled, program, &expected, effort),

@@ -37,9 +37,9 @@ fn deadlocks_are_reported_and_nothing_else_is() {
 }
 
 #[test]
-#[ignore = "takes minutes and wants a quiet machine: signals and time-outs of these programs are real"]
 fn hostile_programs_do_not_notice() {
-    under_control(Folder::Hostile, Effort { schedules: 2, twice: false });
+    // Signals and time-outs of many are real, so two runs need not be the same.
+    under_control(Folder::Hostile, Effort { schedules: 1, twice: false });
 }
 
 #[test]

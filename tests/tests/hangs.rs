@@ -63,6 +63,20 @@ const EXPECTED: &[Expected] = &[
         ],
     },
     Expected {
+        program: "futex_locks.c",
+        survey: &["orderly"],
+        kind: HangKind::Deadlock,
+        begin: "deadlock (lock-order inversion)\n  Cycle in lock order: T0: `accounts` -> `journal` (presumably held by T1) -> \
+                `accounts`\n",
+        lines: &[
+            "  Thread T0 (main) waits for futex `journal` at futex_locks.c:18 in lock, presumably held by T1:",
+            "  It presumably holds futex `accounts`, last taken at futex_locks.c:15 in lock:",
+            "  Thread T1 waits for futex `accounts` at futex_locks.c:18 in lock, presumably held by T0 (main):",
+        ],
+        summary: "deadlock futex_locks.c:18 in lock",
+        accesses: &["lock lock:15 accounts", "wait lock:18 journal", "lock lock:15 journal", "wait lock:18 accounts"],
+    },
+    Expected {
         program: "three_locks.c",
         survey: &[],
         kind: HangKind::Deadlock,

@@ -65,6 +65,11 @@ impl Source {
         Some(file.to_string_lossy().into_owned())
     }
 
+    /// The frame that a stack is called by: the innermost in a file of the user's own, where there is one.
+    pub(crate) fn of_stack(stack: &[Source]) -> Option<&Source> {
+        stack.iter().find(|source| source.is_users()).or(stack.first())
+    }
+
     /// Whether the line is in a file of the user's own, not of the system or a library.
     fn is_users(&self) -> bool {
         const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];

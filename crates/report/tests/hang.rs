@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use selvedge_events::interpose::Slot;
 use selvedge_events::pack::{self, object, pc_payload};
-use selvedge_events::{Acquire, EventKind, Mode, Primitive, ThreadIx};
+use selvedge_events::{Acquire, EventKind, Mode, Order, Primitive, ThreadIx};
 use selvedge_report::Names;
 use selvedge_report::hang::{Because, Hang, HangKind, ThreadState, WaitKind, write_hang};
 use selvedge_trace::write::{PendingCall, Stream, TraceBuilder};
@@ -16,6 +16,10 @@ const BASE: u64 = 0x40_0000;
 const M: u64 = BASE + 0x5000;
 const N: u64 = BASE + 0x5100;
 const C: u64 = BASE + 0x5200;
+
+/// Sites of atomic operations.
+const CAS: u32 = 1;
+const SWAP: u32 = 2;
 
 /// A run in the making: what threads do one after the other, and what they are stuck in.
 #[derive(Default)]
@@ -72,6 +76,30 @@ impl Story {
         self.event(thread, EventKind::Signal, cond, 0)
     }
 
+    /// An atomic operation of 32 bits.
+    fn atomic(&mut self, thread: u32, site: u32, word: u64, order: Order, success: bool) -> &mut Story {
+        self.number += 1;
+        let payload = u64::from(site) | if success { 0 } else { pack::PAYLOAD_FLAG };
+        let (stream, _) = self.threads.entry(thread).or_default();
+        stream.wide(EventKind::Atomic, self.number << pack::TICK_SHIFT, payload, [object(word, order as u16), 0, 0]);
+        self
+    }
+
+    /// Locks as Rust's standard library does where nobody is in the way.
+    fn rust_lock(&mut self, thread: u32, word: u64) -> &mut Story {
+        self.atomic(thread, CAS, word, Order::Acquire, true)
+    }
+
+    /// Fails to, and waits; what is done to the word inside the library is not seen.
+    fn rust_wait(&mut self, thread: u32, word: u64) -> &mut Story {
+        self.atomic(thread, CAS, word, Order::Acquire, false);
+        self.event(thread, EventKind::FutexWaitBegin, object(word, 0), 0)
+    }
+
+    fn rust_unlock(&mut self, thread: u32, word: u64) -> &mut Story {
+        self.atomic(thread, SWAP, word, Order::Release, true)
+    }
+
     fn ends(&mut self, thread: u32) -> &mut Story {
         self.event(thread, EventKind::ThreadExit, 0, 0)
     }
@@ -86,6 +114,8 @@ impl Story {
     fn process(&self) -> Process {
         let mut file = TraceBuilder::new();
         file.controlled().module(0, BASE, BASE + 0x1_0000, &[0xab; 20], "/no/such/prog");
+        let hook = |site: u32, name: &'static str| (site, 0x900 + site, name);
+        file.sites(0, &[hook(CAS, "__tsan_atomic32_compare_exchange_strong"), hook(SWAP, "__tsan_atomic32_exchange")]);
         let slots: Vec<_> =
             self.threads.iter().map(|(thread, (stream, stuck))| (*thread, 0, stream.words(), *stuck)).collect();
         file.live(&slots);
@@ -146,6 +176,45 @@ fn a_thread_that_was_woken_waits_for_the_mutex_of_one_that_has_ended() {
     assert_eq!((hang.kind, kind_of(&hang, 1)), (HangKind::Stuck, WaitKind::Lock));
     let (waiter, holder) = hang.kept_from().expect("somebody took it along");
     assert_eq!((waiter.thread, holder.thread), (ThreadIx(1), ThreadIx(2)));
+}
+
+#[test]
+fn who_holds_a_futex_is_presumed() {
+    let mut story = Story::new(2);
+    // Thread 2 had it before; thread 1 gave another one back.
+    story.rust_lock(2, M).rust_unlock(2, M).rust_lock(1, C).rust_unlock(1, C);
+    story.rust_lock(1, M).rust_lock(2, N);
+    // That a lock is wanted is marked in its word.
+    story.rust_wait(1, N).stuck(1, Slot::syscall, N).atomic(2, SWAP, M, Order::Acquire, true);
+    story.rust_wait(2, M).stuck(2, Slot::syscall, M);
+    let hang = story.hang();
+    assert_eq!((hang.kind, circle(&hang)), (HangKind::Deadlock, vec![1, 2]));
+    let text = story.text();
+    let cycle = "Cycle in lock order: T1: `prog+0x5000` -> `prog+0x5100` (presumably held by T2) -> `prog+0x5000`\n";
+    assert!(text.contains(cycle), "{text}");
+    assert!(text.contains("  It presumably holds futex `prog+0x5000`, last taken at prog+0x901:\n"), "{text}");
+}
+
+#[test]
+fn a_futex_that_was_waited_for_is_held_when_the_thread_goes_on() {
+    let mut story = Story::new(3);
+    story.rust_lock(3, M).rust_wait(1, M).rust_unlock(3, M);
+    story.event(1, EventKind::FutexWaitEnd, object(M, 0), 0).rust_lock(2, N);
+    story.rust_wait(1, N).stuck(1, Slot::syscall, N).rust_wait(2, M).stuck(2, Slot::syscall, M).ends(3);
+    let hang = story.hang();
+    assert_eq!((hang.kind, circle(&hang)), (HangKind::Deadlock, vec![1, 2]));
+}
+
+#[test]
+fn a_futex_that_is_no_lock_is_held_by_nobody() {
+    let mut story = Story::new(2);
+    // A word that is set and waited for, and one whose lock was given back.
+    story.atomic(2, SWAP, M, Order::Release, true).rust_lock(2, N).rust_unlock(2, N).ends(2);
+    story.event(1, EventKind::FutexWaitBegin, object(M, 0), 0).stuck(1, Slot::syscall, M);
+    story.stuck(0, Slot::pthread_join, 1);
+    let hang = story.hang();
+    assert_eq!(hang.kind, HangKind::LostWakeup);
+    assert!(hang.threads.iter().all(|thread| thread.holds.is_empty()));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use selvedge_events::{ModuleIx, ThreadIx};
 use selvedge_trace::state::{Heap, Held, LockChange, Locksets};
 use selvedge_trace::{ContextId, Event, EventBody, Place, Process};
 
+use super::words::Words;
+
 /// Where an event was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
@@ -21,7 +23,7 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    fn of(event: &Event) -> Spot {
+    pub(super) fn of(event: &Event) -> Spot {
         Spot { thread: event.thread, place: event.place, context: event.context }
     }
 }
@@ -72,6 +74,8 @@ pub(super) struct Ending {
     /// The last event of each thread in an instrumented image: what a library does on the way says little of where
     /// the program is.
     pub(super) last: BTreeMap<ThreadIx, Spot>,
+    /// Locks that are made of a futex.
+    pub(super) words: Words,
     count: u64,
 }
 
@@ -82,6 +86,7 @@ impl Ending {
         let instrumented: BTreeSet<ModuleIx> = process.file().sites().values().map(|site| site.module).collect();
         for event in process.events() {
             ending.apply(&event);
+            ending.words.apply(process, &event);
             let own = match event.place {
                 Place::Site(_) => true,
                 Place::Code { module, .. } => instrumented.is_empty() || instrumented.contains(&module),

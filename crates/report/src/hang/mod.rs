@@ -11,14 +11,16 @@
 //!   waited, or nobody is left to send one. A semaphore keeps its posts, so those are never lost.
 //! - Otherwise it is **stuck**, and the report says what every thread does.
 //!
-//! Cannot see: who holds a lock that is made of atomics and futexes (Rust's own, parking_lot's), who would have
-//! sent a wake-up that never came, and locks taken before recording began. The stack of a thread that is blocked
+//! Who holds a lock that is made of atomics and futexes (Rust's own) is presumed from how its word was changed, and
+//! called so. Cannot see: who holds a lock whose word is not that of the futex (parking_lot's), who would have sent a
+//! wake-up that never came, and locks taken before recording began. The stack of a thread that is blocked
 //! in a lock or join is that of its last event, corrected where the function has changed since.
 
 mod cycle;
 mod ending;
 mod finding;
 mod text;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -167,6 +169,8 @@ pub struct HeldLock {
     pub mode: Mode,
     /// Where it was taken, innermost first.
     pub stack: Vec<Source>,
+    /// Whether that is only presumed: it is a word that was changed as one changes a lock.
+    pub presumed: bool,
 }
 
 /// One thread of a circle.
@@ -301,7 +305,8 @@ impl Maker<'_> {
             _ => Vec::new(),
         };
         let left = self.ending.left.iter().filter(|left| left.spot.thread == index).copied();
-        let holds = self.ending.held(index).into_iter().chain(left).map(|taken| self.lock(&taken)).collect();
+        let holds = self.ending.held(index).into_iter().chain(left).map(|taken| self.lock(&taken));
+        let holds = holds.chain(self.presumed(index)).collect();
         let created = thread.parent.zip(thread.created);
         let created = created.map(|(parent, (place, context))| (parent, self.names.stack(place, context)));
         BlockedThread { thread: index, name: self.names.thread_in_words(index), state, stack, holds, created }
@@ -309,7 +314,21 @@ impl Maker<'_> {
 
     fn lock(&self, taken: &Taken) -> HeldLock {
         let Taken { held, spot } = taken;
-        HeldLock { lock: self.thing(held.lock), primitive: held.primitive, mode: held.mode, stack: self.stack(*spot) }
+        let stack = self.stack(*spot);
+        HeldLock { lock: self.thing(held.lock), primitive: held.primitive, mode: held.mode, stack, presumed: false }
+    }
+
+    /// The futex words that somebody waits for and a thread presumably holds.
+    fn presumed(&self, thread: ThreadIx) -> impl Iterator<Item = HeldLock> {
+        let waits = |blocked: &Blocked, word| kind_of(blocked) == WaitKind::Futex && blocked.object == word;
+        let wanted = move |(word, _): &(u64, Spot)| self.blocked.values().any(|blocked| waits(blocked, *word));
+        self.ending.words.held(thread).filter(wanted).map(|(word, spot)| HeldLock {
+            lock: self.thing(word),
+            primitive: Primitive::Mutex,
+            mode: Mode::Exclusive,
+            stack: self.stack(spot),
+            presumed: true,
+        })
     }
 
     /// The calls that led to a blocked call. The stream has the context of its last words; where those are in another
@@ -381,7 +400,8 @@ impl Maker<'_> {
     /// The thread that waits for a wake-up; with `proof`, only if one is known to have gone nowhere.
     fn lost(&self, threads: &[BlockedThread], proof: bool) -> Option<Lost> {
         let waits = threads.iter().filter_map(|thread| {
-            let wait = thread.wait().filter(|wait| wait.what.wants_wakeup())?;
+            // One who waits for a lock wants its holder to go on.
+            let wait = thread.wait().filter(|wait| wait.what.wants_wakeup() && wait.held_by.is_empty())?;
             Some((thread.thread, wait.object.as_ref()?.addr))
         });
         // Whoever runs may still send it.
@@ -442,7 +462,8 @@ fn find_holders(threads: &mut [BlockedThread]) -> Graph {
         let of_lock = || holders.iter().filter(move |(_, held, _)| *held == lock);
         let edges: Vec<(ThreadIx, Why)> = match wait.what {
             WaitKind::Join => wait.thread.into_iter().map(|thread| (thread, Why::Ends)).collect(),
-            WaitKind::Lock | WaitKind::WriteLock | WaitKind::SpinLock | WaitKind::Initialisation => {
+            // A word that nobody presumably holds has no edges.
+            WaitKind::Futex | WaitKind::Lock | WaitKind::WriteLock | WaitKind::SpinLock | WaitKind::Initialisation => {
                 of_lock().map(|(holder, ..)| (*holder, Why::Holds(lock))).collect()
             }
             // A reader waits for the writer; where none is inside, one is in the queue before it.

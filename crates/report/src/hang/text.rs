@@ -69,7 +69,11 @@ pub(crate) fn write_stack(stack: &[Source], out: &mut dyn Write) -> io::Result<(
 }
 
 fn at(stack: &[Source]) -> String {
+<<<<<<< HEAD
     own(stack).map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
+=======
+    Source::of_stack(stack).map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
+>>>>>>> gate
 }
 
 /// `FILE:LINE in FUNCTION`, with directories.
@@ -142,7 +146,8 @@ impl Hang {
         let only_locks = self.cycle.iter().all(|link| matches!(link.next, Because::Holds(_)));
         if let ([link], true) = (self.cycle.as_slice(), only_locks) {
             let wait = self.thread(link.thread).and_then(BlockedThread::wait).map(object).unwrap_or_default();
-            return format!("{} waits for {wait}, which it holds itself", self.name(link.thread));
+            let surely = self.surely(link);
+            return format!("{} waits for {wait}, which it {surely}holds itself", self.name(link.thread));
         }
         let target = |link: &super::Link| self.thread(link.thread).and_then(BlockedThread::wait).map(name_of);
         let next = self.cycle.iter().cycle().skip(1);
@@ -156,7 +161,7 @@ impl Hang {
                 }
                 text.push_str(&format!(" -> {wanted}"));
                 if number + 1 < self.cycle.len() {
-                    text.push_str(&format!(" (held by T{})", next.thread));
+                    text.push_str(&format!(" ({}held by T{})", self.surely(link), next.thread));
                 }
             }
             return text;
@@ -165,12 +170,17 @@ impl Hang {
             let waits = self.thread(link.thread).and_then(BlockedThread::wait).map(phrase).unwrap_or_default();
             let next = format!("T{}", next.thread);
             match link.next {
-                Because::Holds(_) => format!("T{} {waits} (held by {next})", link.thread),
+                Because::Holds(_) => format!("T{} {waits} ({}held by {next})", link.thread, self.surely(link)),
                 Because::Ends => format!("T{} waits for the end of {next}", link.thread),
                 Because::Wakes => format!("T{} {waits}, which {next} might signal", link.thread),
             }
         };
         format!("Cycle: {}", self.cycle.iter().zip(next).map(part).collect::<Vec<_>>().join(", "))
+    }
+
+    /// How sure it is that what a thread of the circle waits for is held by the next.
+    fn surely(&self, link: &super::Link) -> &'static str {
+        self.thread(link.thread).and_then(BlockedThread::wait).map_or("", surely)
     }
 
     fn why_lost(&self, lost: &Lost) -> String {
@@ -219,7 +229,11 @@ impl Hang {
             stacks.push(stack);
         }
         for stack in stacks {
+<<<<<<< HEAD
             if let Some(place) = own(stack).map(full)
+=======
+            if let Some(place) = Source::of_stack(stack).map(full)
+>>>>>>> gate
                 && !places.contains(&place)
             {
                 places.push(place);
@@ -227,6 +241,11 @@ impl Hang {
         }
         places
     }
+}
+
+/// Who holds a futex is never more than a presumption.
+fn surely(wait: &Wait) -> &'static str {
+    if wait.what == WaitKind::Futex { "presumably " } else { "" }
 }
 
 fn times(count: u64) -> String {
@@ -292,6 +311,7 @@ fn phrase(wait: &Wait) -> String {
 fn lock_noun(held: &HeldLock) -> String {
     use selvedge_events::{Mode, Primitive};
     let noun = match (held.primitive, held.mode) {
+        _ if held.presumed => "futex",
         (Primitive::Rwlock, Mode::Shared) => "reader-writer lock (reading)",
         (Primitive::Rwlock, Mode::Exclusive) => "reader-writer lock (writing)",
         (Primitive::Spin, _) => "spin lock",
@@ -317,10 +337,12 @@ fn write_thread(hang: &Hang, thread: &BlockedThread, out: &mut dyn Write) -> io:
             let ended = |index: &ThreadIx| hang.thread(*index).is_some_and(|thread| thread.state == ThreadState::Ended);
             let holders = match (wait.what, others.as_slice()) {
                 (WaitKind::Join, _) => String::new(),
-                _ if others.len() < wait.held_by.len() && others.is_empty() => ", which it holds itself".to_owned(),
+                _ if others.len() < wait.held_by.len() && others.is_empty() => {
+                    format!(", which it {}holds itself", surely(wait))
+                }
                 (_, []) => String::new(),
                 (_, [one]) if ended(one) => format!(", which {} took and never gave back", hang.name(*one)),
-                (_, others) => format!(", held by {}", hang.names(others)),
+                (_, others) => format!(", {}held by {}", surely(wait), hang.names(others)),
             };
             format!("{waits}{place}{holders}")
         }
@@ -328,7 +350,8 @@ fn write_thread(hang: &Hang, thread: &BlockedThread, out: &mut dyn Write) -> io:
     line(out, &format!("  Thread {name} {what}:"))?;
     write_stack(&thread.stack, out)?;
     for held in &thread.holds {
-        line(out, &format!("  It holds {}, taken{}:", lock_noun(held), at(&held.stack)))?;
+        let (surely, last) = if held.presumed { ("presumably ", "last ") } else { ("", "") };
+        line(out, &format!("  It {surely}holds {}, {last}taken{}:", lock_noun(held), at(&held.stack)))?;
         write_stack(&held.stack, out)?;
     }
     // Locks that somebody took with him.
