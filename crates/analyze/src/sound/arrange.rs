@@ -1,6 +1,6 @@
 //! An order for the events that a goal needs: a search that steps through them as the rules allow.
 //!
-//! Depth first, in the history's order where there is a choice, and with a bound on the states. Three things keep it
+//! Depth first, in the history's order where there is a choice, and with a bound on the steps after a dead end. Three things keep it
 //! small. A step that can take nothing from others (a read, a release, a post, …) is done at once, without
 //! alternative. A write waits for all needed reads of what it would overwrite, and an acquisition that is not followed
 //! by its release for all needed sections that it would shut out: such orders are lost anyway. And
@@ -14,26 +14,26 @@ use super::needs::Task;
 use super::saturate::Before;
 use crate::history::{EventNo, Op};
 
-/// Looks for an order that does all that the task needs; gives up after so many states.
+/// Looks for an order that does all that the task needs; gives up so many steps after the first dead end.
 pub(crate) fn arrange(
     ideals: &Ideals<'_>,
     task: &Task,
     before: Option<&Before>,
     prefix: &[EventNo],
-    states: usize,
+    steps: usize,
 ) -> Result<Vec<EventNo>, Stuck> {
-    let mut steps = Steps::new(ideals, task, before);
+    let mut search = Steps::new(ideals, task, before);
     for &number in prefix {
-        steps.advance(number);
+        search.advance(number);
     }
-    steps.search(states)
+    search.search(steps)
 }
 
 /// No order was found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stuck {
-    /// The earliest event that keeps something from others at the first dead end.
-    pub(crate) since: EventNo,
+    /// The events that kept others waiting at the first dead end, the latest first: one of them came too early.
+    pub(crate) culprits: Vec<EventNo>,
 }
 
 struct Steps<'t, 'h> {
@@ -100,12 +100,14 @@ impl<'t, 'h> Steps<'t, 'h> {
         if write == NONE { self.ideals.index.history.len() + variable as usize } else { write as usize }
     }
 
-    fn search(mut self, states: usize) -> Result<Vec<EventNo>, Stuck> {
+    fn search(mut self, steps: usize) -> Result<Vec<EventNo>, Stuck> {
         let start = self.order.len();
         let mut visited: HashSet<u64> = HashSet::new();
         // For each step that had alternatives: how long the order was, and what else there was, the best last.
         let mut branches: Vec<(usize, Vec<EventNo>)> = Vec::new();
-        let mut stuck = None;
+        let mut stuck: Option<Stuck> = None;
+        // Counts from the first dead end on: the way there is no more than a pass over the events.
+        let mut tried = 0;
         loop {
             if self.missing == 0 {
                 return Ok(self.order);
@@ -115,20 +117,21 @@ impl<'t, 'h> Steps<'t, 'h> {
             if !choices.is_empty() {
                 branches.push((self.order.len(), choices));
             }
-            let mut next = next.filter(|_| visited.len() < states);
-            if next.is_none() {
-                stuck.get_or_insert_with(|| Stuck { since: self.since() });
+            let mut next = next;
+            if next.is_none() && stuck.is_none() {
+                stuck = Some(self.stuck());
             }
             loop {
                 if let Some(number) = next {
                     self.advance(number);
+                    tried += usize::from(stuck.is_some());
                     // Only where there was a choice can two ways meet.
                     if branches.is_empty() || visited.insert(self.state) {
                         break;
                     }
                 }
-                let Some((length, choices)) = branches.last_mut().filter(|_| visited.len() < states) else {
-                    return Err(stuck.unwrap_or(Stuck { since: self.since() }));
+                let Some((length, choices)) = branches.last_mut().filter(|_| tried < steps) else {
+                    return Err(stuck.unwrap_or_else(|| self.stuck()));
                 };
                 let length = *length;
                 next = choices.pop();
@@ -164,8 +167,11 @@ impl<'t, 'h> Steps<'t, 'h> {
 
     /// Whether the event keeps nothing from others.
     fn is_harmless(&self, number: EventNo) -> bool {
-        let op = self.ideals.index.history.events[number as usize].op;
-        !op.writes() && !op.acquires() && !self.task.chain.contains(&number)
+        let index = &self.ideals.index;
+        let event = &index.history.events[number as usize];
+        let keeps = event.op.writes() && index.is_shared(event.target)
+            || event.op.acquires() && index.section_of(number).is_none_or(|section| index.has_rivals(section));
+        !keeps && !self.task.chain.contains(&number)
     }
 
     fn is_done(&self, number: EventNo) -> bool {
@@ -305,22 +311,25 @@ impl<'t, 'h> Steps<'t, 'h> {
         self.state ^= key(done) ^ key(self.done[thread]);
     }
 
-    /// The earliest event that keeps something from others: an open section, or a write with reads to come.
-    fn since(&self) -> EventNo {
+    /// Who keeps whom waiting: holders of locks, and writes that are not all read yet.
+    fn stuck(&self) -> Stuck {
         let index = &self.ideals.index;
-        let keeps = |&number: &EventNo| {
-            let event = &index.history.events[number as usize];
-            let open = event.op.acquires()
-                && index.section_of(number).is_some_and(|section| {
-                    let section = index.section(section);
-                    section.release == NONE || !self.is_done(section.release)
-                });
-            open || (event.op.writes() && self.last[event.target as usize] == number && self.reads[number as usize] > 0)
-        };
-        let keeping = self.order.iter().copied().filter(|number| keeps(number)).min();
-        let to_do = self.done.iter().zip(&self.task.need).enumerate().filter(|(_, (done, need))| done < need);
-        let next = to_do.map(|(thread, (&done, _))| index.thread(thread)[done as usize]);
-        keeping.into_iter().chain(next).min().unwrap_or(0)
+        let mut culprits = Vec::new();
+        for (thread, &done) in self.done.iter().enumerate().filter(|&(thread, &done)| done < self.task.need[thread]) {
+            let event = &index.history.events[index.thread(thread)[done as usize] as usize];
+            if event.op.acquires() {
+                let held = (0..self.done.len()).filter(|&other| other != thread);
+                let held = held.flat_map(|other| self.ideals.held_at(other, self.done[other]));
+                let held = held.map(|&section| index.section(section)).filter(|section| section.lock == event.target);
+                culprits.extend(held.map(|section| section.acquire));
+            }
+            if event.op.writes() {
+                culprits.extend(Some(self.last[event.target as usize]).filter(|&write| write != NONE));
+            }
+        }
+        culprits.sort_unstable_by(|one, other| other.cmp(one));
+        culprits.dedup();
+        Stuck { culprits }
     }
 }
 

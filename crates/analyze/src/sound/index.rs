@@ -30,6 +30,8 @@ pub(crate) struct Index<'h> {
     pub(crate) places: Vec<u32>,
     /// For a read the write that it sees; for a lock's event its section; else [`NONE`].
     links: Vec<u32>,
+    /// For each variable whether several threads access it.
+    shared: Vec<bool>,
     /// The events of each thread.
     threads: Vec<Vec<EventNo>>,
     /// The event that makes each thread, or [`NONE`].
@@ -53,6 +55,7 @@ impl<'h> Index<'h> {
             history,
             places: Vec::with_capacity(history.len()),
             links: Vec::with_capacity(history.len()),
+            shared: vec![false; history.variables as usize],
             threads: vec![Vec::new(); width],
             forks: vec![NONE; width],
             posts: vec![Vec::new(); history.objects as usize],
@@ -69,6 +72,7 @@ impl<'h> Index<'h> {
 
     fn link(&mut self) {
         let mut writes = vec![NONE; self.history.variables as usize];
+        let mut users = vec![None; self.history.variables as usize];
         // The open sections of each thread: few at a time.
         let mut open: Vec<Vec<u32>> = vec![Vec::new(); self.width];
         for (event, number) in self.history.events.iter().zip(0..) {
@@ -79,6 +83,7 @@ impl<'h> Index<'h> {
             let mut link = NONE;
             match event.op {
                 op if op.is_access() => {
+                    self.shared[target] |= *users[target].get_or_insert(thread) != thread;
                     if op.reads() {
                         link = writes[target];
                     }
@@ -179,6 +184,16 @@ impl<'h> Index<'h> {
     /// The section of a lock's event; none for a release without acquisition.
     pub(crate) fn section_of(&self, number: EventNo) -> Option<u32> {
         Some(self.links[number as usize]).filter(|&section| section != NONE)
+    }
+
+    /// Whether several threads access a variable.
+    pub(crate) fn is_shared(&self, variable: u32) -> bool {
+        self.shared[variable as usize]
+    }
+
+    /// Whether other threads take the lock of a section.
+    pub(crate) fn has_rivals(&self, section: u32) -> bool {
+        self.section(section).later != NONE
     }
 
     pub(crate) fn section(&self, section: u32) -> &Section {

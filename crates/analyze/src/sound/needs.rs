@@ -31,8 +31,8 @@ pub(crate) struct Task {
 pub(crate) enum Ending {
     /// One of two that exclude each other, the earlier where both can.
     Least,
-    /// The same, the later where both can.
-    Later,
+    /// All that can be ended and that a needed section follows in the history, as a sync-preserving ideal does.
+    Followed,
     /// All that can be ended and exclude a section that is needed.
     All,
 }
@@ -101,11 +101,16 @@ impl Task {
         'again: loop {
             let open: Vec<u32> = (0..self.need.len())
                 .flat_map(|thread| ideals.held_at(thread, self.need[thread]).iter().copied())
-                .filter(|section| ending != Ending::All || !kept.contains(section))
+                .filter(|section| !kept.contains(section))
                 .collect();
             for (at, &one) in open.iter().enumerate() {
                 let section = ideals.index.section(one);
-                if ending == Ending::All && self.can_end(section) && self.has_rival(ideals, section) {
+                let end = match ending {
+                    Ending::Least => false,
+                    Ending::Followed => ideals.index.is_followed(section, &self.need),
+                    Ending::All => self.has_rival(ideals, section),
+                };
+                if end && self.can_end(section) {
                     let before = self.clone();
                     if self.end(ideals, section).is_err() {
                         *self = before;
@@ -117,9 +122,6 @@ impl Task {
                 let Some(&other) = rival else { continue };
                 let mut pair = [one, other];
                 pair.sort_unstable();
-                if ending == Ending::Later {
-                    pair.reverse();
-                }
                 for candidate in pair.map(|section| ideals.index.section(section)) {
                     let before = self.clone();
                     if self.can_end(candidate) && self.end(ideals, candidate).is_ok() {

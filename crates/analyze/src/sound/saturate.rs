@@ -16,7 +16,7 @@ use super::index::{NONE, Section};
 use super::needs::{Task, excludes};
 use crate::history::{EventNo, Op};
 
-/// More events than this are not ordered.
+/// With more events than this the work is too much.
 pub(crate) const MOST_EVENTS: usize = 3000;
 const MOST_ROUNDS: usize = 40;
 
@@ -42,8 +42,8 @@ pub(crate) struct Cycle;
 type ByThread = BTreeMap<u16, Vec<usize>>;
 
 impl Before {
-    /// Orders the needed events from `since` on; none where there are too many.
-    pub(crate) fn new(ideals: &Ideals<'_>, task: &Task, since: EventNo) -> Result<Option<Before>, Cycle> {
+    /// Orders the needed events from `since` on; they should be no more than [`MOST_EVENTS`].
+    pub(crate) fn new(ideals: &Ideals<'_>, task: &Task, since: EventNo) -> Result<Before, Cycle> {
         let index = &ideals.index;
         let width = task.need.len();
         let mut before = Before {
@@ -60,9 +60,6 @@ impl Before {
             before.happened.push(happened as u32);
             before.starts.push(before.events.len());
             before.events.extend_from_slice(&events[happened..]);
-        }
-        if before.events.len() > MOST_EVENTS {
-            return Ok(None);
         }
         before.rows = vec![0; before.events.len() * width];
         before.edges = vec![Vec::new(); before.events.len()];
@@ -85,7 +82,7 @@ impl Before {
         before.given(ideals, task, &writes);
         before.open_sections(ideals, task, &sections);
         before.saturate(ideals, task, &writes, &sections)?;
-        Ok(Some(before))
+        Ok(before)
     }
 
     /// Whether all that must come before an event is done.

@@ -5,9 +5,9 @@
 //!    stuck, what must come before what is worked out for the part of the history where it did, and the search starts
 //!    again there.
 //! 3. Events that nothing needs may come too (a release that sets a lock free needs what its thread does before it): a
-//!    search with a bound on its states, which settles small histories.
+//!    search with a bound on its steps, which settles small histories.
 //!
-//! Work is bounded: the whole of one call is a few passes over the needed events, and so many states of the searches.
+//! Work is bounded: the whole of one call is a few passes over the needed events, and so many steps of the searches.
 //! What the [`Validator`] does not take is not a proof. The relation of a proof is read off the witness: one that keeps
 //! the order of all sections is sync-preserving, whatever found it.
 
@@ -16,23 +16,26 @@ use std::sync::OnceLock;
 use super::arrange::arrange;
 use super::ideals::{Growing, Hit, Ideals};
 use super::needs::{Ending, Task, excludes};
-use super::saturate::Before;
+use super::saturate::{Before, MOST_EVENTS};
 use super::validator::{Validator, step_of_wait};
 use crate::history::{EventNo, History};
 use crate::prediction::{Goal, Proof, Relation};
 
+/// From how many events on a search that got stuck starts again.
+const MOST_CULPRITS: usize = 6;
+
 /// How much is tried for one goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// States of a search among needed events.
-    pub states: usize,
-    /// States of the search that also does what nobody needs.
-    pub wide_states: usize,
+    /// Steps of a search among needed events, from its first dead end on.
+    pub steps: usize,
+    /// Steps of the search that also does what nobody needs.
+    pub wide_steps: usize,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { states: 2000, wide_states: 20_000 }
+        Effort { steps: 5000, wide_steps: 20_000 }
     }
 }
 
@@ -106,7 +109,7 @@ impl<'h> Prover<'h> {
 
     fn arranged(&self, goal: &Goal) -> Option<Vec<EventNo>> {
         let task = self.task(goal)?;
-        for ending in [Ending::Least, Ending::All, Ending::Later] {
+        for ending in [Ending::Followed, Ending::Least, Ending::All] {
             let mut exact = task.clone();
             if exact.end_sections(&self.ideals, ending).is_err() || self.refree(goal, &mut exact).is_err() {
                 continue;
@@ -116,28 +119,30 @@ impl<'h> Prover<'h> {
                 return Some(witness);
             }
         }
-        let order = arrange(&self.ideals, &task, None, &[], self.effort.wide_states).ok()?;
+        let order = arrange(&self.ideals, &task, None, &[], self.effort.wide_steps).ok()?;
         self.finish(goal, order)
     }
 
     fn arrange_exactly(&self, task: &Task) -> Option<Vec<EventNo>> {
-        let mut stuck = match arrange(&self.ideals, task, None, &[], self.effort.states / 10) {
+        let mut culprits = match arrange(&self.ideals, task, None, &[], self.effort.steps / 10) {
             Ok(order) => return Some(order),
-            Err(stuck) => stuck.since,
+            Err(stuck) => stuck.culprits,
         };
-        // From where it got stuck, then from the beginning.
-        loop {
-            let before = Before::new(&self.ideals, task, stuck).ok()?;
-            let prefix: Vec<EventNo> =
-                self.in_order(&task.need).into_iter().take_while(|&number| number < stuck).collect();
-            if let Ok(order) = arrange(&self.ideals, task, before.as_ref(), &prefix, self.effort.states) {
+        // Again from before each of those that came too early, and at last from the beginning.
+        culprits.truncate(MOST_CULPRITS);
+        culprits.push(0);
+        let events = self.in_order(&task.need);
+        for culprit in culprits {
+            let prefix = &events[..events.partition_point(|&number| number < culprit)];
+            if events.len() - prefix.len() > MOST_EVENTS {
+                break;
+            }
+            let Ok(before) = Before::new(&self.ideals, task, culprit) else { continue };
+            if let Ok(order) = arrange(&self.ideals, task, Some(&before), prefix, self.effort.steps) {
                 return Some(order);
             }
-            if stuck == 0 {
-                return None;
-            }
-            stuck = 0;
         }
+        None
     }
 
     /// What a goal needs; none where it is out of reach.

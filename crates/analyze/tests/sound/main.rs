@@ -2,6 +2,7 @@
 
 mod generate;
 mod oracle;
+mod shares;
 mod shb;
 mod std_text;
 mod sync_preserving;

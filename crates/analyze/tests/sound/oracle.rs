@@ -119,7 +119,7 @@ impl<'h> Oracle<'h> {
     /// Whether a thread holds a lock exclusively, or in any mode.
     fn holds(&self, state: &State, thread: usize, lock: u32, any_mode: bool) -> bool {
         let done = self.threads[thread][..state.done[thread]].iter().map(|&event| self.history.events[event as usize]);
-        let last = done.filter(|event| (event.op.acquires() || event.op.releases()) && event.target == lock).last();
+        let last = done.rev().find(|event| (event.op.acquires() || event.op.releases()) && event.target == lock);
         last.is_some_and(|event| event.op == Op::Acquire || (any_mode && event.op == Op::AcquireShared))
     }
 

@@ -15,9 +15,9 @@ fn plain_races(history: &History) -> Vec<(EventNo, EventNo)> {
     let mut races = Vec::new();
     for (at, event) in history.events.iter().enumerate() {
         let add = |before: &mut Vec<Vec<bool>>, other: usize| {
-            for known in 0..count {
-                let knows = before[other][known] || known == other;
-                before[at][known] |= knows;
+            let (earlier, own) = before.split_at_mut(at);
+            for (known, own) in own[0].iter_mut().enumerate() {
+                *own |= earlier[other][known] || known == other;
             }
         };
         let mut seen = None;

@@ -17,6 +17,9 @@ fn history(events: &[(u16, Op, u32)]) -> History {
     History { events, sources, threads: 3, variables: 2, locks: 2, objects: 2, locations }
 }
 
+/// Events, a goal, a witness, and what is said of it.
+type Row<'r> = (&'r [(u16, Op, u32)], Goal, &'r [EventNo], Result<(), (usize, Rule)>);
+
 fn rule(events: &[(u16, Op, u32)], goal: Goal, witness: &[EventNo]) -> Result<(), (usize, Rule)> {
     let history = history(events);
     Validator::new(&history).check(&goal, witness).map_err(|Flaw { position, rule }| (position, rule))
@@ -26,7 +29,7 @@ fn rule(events: &[(u16, Op, u32)], goal: Goal, witness: &[EventNo]) -> Result<()
 fn broken_rules() {
     use Op::*;
     let order = |events: &[EventNo]| Goal::Order(events.to_vec());
-    let table: &[(&[(u16, Op, u32)], Goal, &[EventNo], Result<(), (usize, Rule)>)] = &[
+    let table: &[Row<'_>] = &[
         (&[(0, Write, 0), (0, Write, 1)], order(&[1]), &[1], Err((0, Rule::ThreadOrder))),
         (&[(0, Write, 0)], order(&[0]), &[0, 0], Err((1, Rule::ThreadOrder))),
         (&[(0, Write, 0)], order(&[0]), &[7], Err((0, Rule::NoSuchEvent))),
