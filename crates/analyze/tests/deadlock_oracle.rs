@@ -118,14 +118,14 @@ fn two_threads() {
 #[test]
 fn three_threads() {
     let shape = Shape { threads: 3, locks: 3, events: 20, lock_share: 85, ..Shape::default() };
-    let tally = compare_many("three threads", shape, 1200);
+    let tally = compare_many("three threads", shape, 1000);
     assert!(tally.sync_preserving > 100, "{tally:?}");
 }
 
 #[test]
 fn shared_locks() {
     let shape = Shape { threads: 3, locks: 2, events: 18, shared_locks: true, lock_share: 85, ..Shape::default() };
-    let tally = compare_many("shared locks", shape, 1200);
+    let tally = compare_many("shared locks", shape, 1000);
     assert!(tally.patterns["lock-upgrade"].0 > 0 && tally.patterns["lock-cycle-waiting-writer"].1 > 0, "{tally:?}");
 }
 
@@ -139,7 +139,7 @@ fn forks_and_joins() {
 #[test]
 fn conditions_and_semaphores() {
     let shape = Shape { threads: 3, locks: 2, objects: 1, events: 20, lock_share: 60, ..Shape::default() };
-    let tally = compare_many("conditions and semaphores", shape, 1500);
+    let tally = compare_many("conditions and semaphores", shape, 1000);
     assert!(tally.patterns["wait-holding-lock"].0 > 0 && tally.patterns["take-holding-lock"].1 > 0, "{tally:?}");
 }
 

@@ -4,6 +4,8 @@
 //! left, shared out among the acquisitions to begin with, so that a budget that runs out costs the long ones and not
 //! the late ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
 
+use std::collections::HashMap;
+
 use crate::clocks::Hold;
 
 use super::acquisitions::{Abstract, Node, Wanted};
@@ -28,6 +30,10 @@ pub(super) struct Cycles<'a> {
     kept: Vec<Node>,
     /// Of those, who holds a lock: by `Hold`.
     holders: Vec<Vec<Node>>,
+    /// Of those, who holds one lock and wants another, by both. Only looked up.
+    between: HashMap<(u32, u32), Vec<Node>>,
+    /// Of those, who holds a lock and wants something else than a lock, by lock.
+    others: Vec<Vec<Node>>,
     /// Of those, whose they are.
     of_thread: Vec<Vec<Node>>,
     /// Who wants a lock exclusively, by lock; also those that are on no circle.
@@ -52,9 +58,17 @@ impl<'a> Cycles<'a> {
         let kept = on_circles(nodes);
         let mut holders = vec![Vec::new(); if kept.is_empty() { 0 } else { locks as usize * 2 }];
         let mut of_thread = vec![Vec::new(); threads as usize];
+        let mut between: HashMap<(u32, u32), Vec<Node>> = HashMap::new();
+        let mut others = vec![Vec::new(); holders.len() / 2];
         for &node in &kept {
             for hold in nodes.held(node) {
                 holders[index(*hold)].push(node);
+            }
+            for lock in locks_of(nodes.held(node)) {
+                match nodes.wanted(node) {
+                    Wanted::Lock(wanted) => between.entry((lock, wanted.lock())).or_default().push(node),
+                    _ => others[lock as usize].push(node),
+                }
             }
             of_thread[usize::from(nodes.thread(node))].push(node);
         }
@@ -73,7 +87,20 @@ impl<'a> Cycles<'a> {
         let longest = with_nodes.min(options.longest as usize);
         let steps = options.search_steps;
         let readers = options.readers;
-        Cycles { nodes, readers, longest, kept, holders, of_thread, writers, steps, share: 0, was_cut: false }
+        Cycles {
+            nodes,
+            readers,
+            longest,
+            kept,
+            holders,
+            between,
+            others,
+            of_thread,
+            writers,
+            steps,
+            share: 0,
+            was_cut: false,
+        }
     }
 
     /// Whether there is nothing to look for.
@@ -124,7 +151,6 @@ impl<'a> Cycles<'a> {
     ) -> Search {
         let (first, last) = (path[0], path[path.len() - 1]);
         if path.len() == length {
-            *reached = true;
             if self.waits_for(last, first).is_some()
                 && let Some(circle) = self.circle(path)
             {
@@ -132,14 +158,16 @@ impl<'a> Cycles<'a> {
             }
             return Search::GoesOn;
         }
+        let closes = path.len() + 1 == length;
+        *reached |= closes;
         for list in 0.. {
-            let Some(count) = self.candidates(last, list).map(<[Node]>::len) else { break };
+            let Some(count) = self.candidates(first, last, closes, list).map(<[Node]>::len) else { break };
             for at in 0..count {
                 if self.share == 0 {
                     return Search::OutOfSteps;
                 }
                 self.share -= 1;
-                let next = self.candidates(last, list).map_or(first, |nodes| nodes[at]);
+                let next = self.candidates(first, last, closes, list).map_or(first, |nodes| nodes[at]);
                 let fits = next > first && path.iter().all(|&node| self.nodes.compatible(node, next));
                 if fits && self.waits_for(last, next).is_some() {
                     path.push(next);
@@ -154,9 +182,19 @@ impl<'a> Cycles<'a> {
         Search::GoesOn
     }
 
-    /// Those whom a node could wait for, in lists.
-    fn candidates(&self, node: Node, list: usize) -> Option<&[Node]> {
-        match (self.nodes.wanted(node), list) {
+    /// Those whom the last one of a path could wait for, in lists; where that closes the path, few others.
+    fn candidates(&self, first: Node, last: Node, closes: bool, list: usize) -> Option<&[Node]> {
+        match (self.nodes.wanted(last), list) {
+            (Wanted::Lock(hold), _) if closes => {
+                let mut locks = locks_of(self.nodes.held(first));
+                match locks.nth(list) {
+                    Some(wanted) => Some(self.between.get(&(hold.lock(), wanted)).map_or(&[], Vec::as_slice)),
+                    None if list == locks_of(self.nodes.held(first)).count() => {
+                        Some(&self.others[hold.lock() as usize])
+                    }
+                    None => None,
+                }
+            }
             (Wanted::Lock(hold), 0) => Some(&self.holders[index(Hold::new(hold.lock(), false))]),
             (Wanted::Lock(hold), 1) if !hold.shared() || self.readers == Readers::Queue => {
                 Some(&self.holders[index(Hold::new(hold.lock(), true))])
@@ -211,6 +249,11 @@ impl<'a> Cycles<'a> {
         }
         Some(circle)
     }
+}
+
+/// The locks of what is held, each once.
+fn locks_of(held: &[Hold]) -> impl Iterator<Item = u32> {
+    held.chunk_by(|one, two| one.lock() == two.lock()).map(|holds| holds[0].lock())
 }
 
 const fn index(hold: Hold) -> usize {
