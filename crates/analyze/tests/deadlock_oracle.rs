@@ -174,7 +174,7 @@ fn in_turn(threads: &[&[u32]]) -> History {
 
 #[test]
 fn philosophers() {
-    for count in [2u32, 3, 5, 40] {
+    for count in [2u32, 3, 5, 40, 300] {
         let forks: Vec<[u32; 2]> = (0..count).map(|p| [p, (p + 1) % count]).collect();
         let table: Vec<&[u32]> = forks.iter().map(|f| f.as_slice()).collect();
         let history = in_turn(&table);

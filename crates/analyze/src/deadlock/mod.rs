@@ -177,7 +177,7 @@ impl Results {
         found.circles += 1;
         let key = (circle.nodes.len(), rotated(circle.nodes.iter().map(|&n| nodes.location(n)).collect()));
         let is_full = self.found >= options.results || self.places.len() >= options.results.saturating_mul(16);
-        if is_full && !self.places.contains_key(&key) {
+        if is_full && self.places.get(&key).is_none_or(|place| place.best.is_none()) {
             found.dropped += 1;
             return;
         }
