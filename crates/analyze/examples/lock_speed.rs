@@ -9,7 +9,7 @@ use selvedge_analyze::{Event, History, Op, deadlock, lost_wakeup, serializabilit
 
 const THREADS: u32 = 12;
 const LOCKS: u32 = 50;
-const VARIABLES: u32 = 10_000;
+const VARIABLES: u32 = 1500;
 const OBJECTS: u32 = 8;
 const LOCATIONS: u32 = 500;
 

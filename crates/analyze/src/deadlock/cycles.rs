@@ -4,6 +4,8 @@
 //! left, shared out among the acquisitions to begin with, so that a budget that runs out costs the long ones and not
 //! the late ones. Only acquisitions on a circle of the graph of locks take part, which in most histories is none.
 
+use std::collections::HashMap;
+
 use crate::clocks::Hold;
 
 use super::acquisitions::{Abstract, Node, Wanted};
@@ -28,6 +30,10 @@ pub(super) struct Cycles<'a> {
     kept: Vec<Node>,
     /// Of those, who holds a lock: by `Hold`.
     holders: Vec<Vec<Node>>,
+    /// Of those, who holds one lock and wants another, by both. Only looked up.
+    between: HashMap<(u32, u32), Vec<Node>>,
+    /// Of those, who holds a lock and wants something else than a lock, by lock.
+    others: Vec<Vec<Node>>,
     /// Of those, whose they are.
     of_thread: Vec<Vec<Node>>,
     /// Who wants a lock exclusively, by lock; also those that are on no circle.
@@ -52,9 +58,17 @@ impl<'a> Cycles<'a> {
         let kept = on_circles(nodes);
         let mut holders = vec![Vec::new(); if kept.is_empty() { 0 } else { locks as usize * 2 }];
         let mut of_thread = vec![Vec::new(); threads as usize];
+        let mut between: HashMap<(u32, u32), Vec<Node>> = HashMap::new();
+        let mut others = vec![Vec::new(); holders.len() / 2];
         for &node in &kept {
             for hold in nodes.held(node) {
                 holders[index(*hold)].push(node);
+            }
+            for lock in locks_of(nodes.held(node)) {
+                match nodes.wanted(node) {
+                    Wanted::Lock(wanted) => between.entry((lock, wanted.lock())).or_default().push(node),
+                    _ => others[lock as usize].push(node),
+                }
             }
             of_thread[usize::from(nodes.thread(node))].push(node);
         }
@@ -73,7 +87,20 @@ impl<'a> Cycles<'a> {
         let longest = with_nodes.min(options.longest as usize);
         let steps = options.search_steps;
         let readers = options.readers;
-        Cycles { nodes, readers, longest, kept, holders, of_thread, writers, steps, share: 0, was_cut: false }
+        Cycles {
+            nodes,
+            readers,
+            longest,
+            kept,
+            holders,
+            between,
+            others,
+            of_thread,
+            writers,
+            steps,
+            share: 0,
+            was_cut: false,
+        }
     }
 
     /// Whether there is nothing to look for.
@@ -96,10 +123,15 @@ impl<'a> Cycles<'a> {
 
     /// Goes through the circles.
     pub(super) fn each(&mut self, mut found: impl FnMut(&Circle)) {
+        let shortest = self.shortest();
         for length in 2..=self.longest {
             let mut reached = false;
             let mut for_length = if length == self.longest { self.steps } else { self.steps / 2 };
-            for at in 0..self.kept.len() {
+            for (at, &shortest) in shortest.iter().enumerate() {
+                if shortest > length {
+                    reached |= shortest <= self.longest;
+                    continue;
+                }
                 let share = for_length / (self.kept.len() - at) as u64;
                 self.share = share;
                 let mut path = vec![self.kept[at]];
@@ -115,6 +147,49 @@ impl<'a> Cycles<'a> {
         }
     }
 
+    /// How long a circle has to be of which a node is the first: no less than this. Takes a quarter of the steps.
+    fn shortest(&mut self) -> Vec<usize> {
+        let mut steps = self.steps / 4;
+        let mut lengths = Vec::with_capacity(self.kept.len());
+        let mut seen = vec![None; self.nodes.len()];
+        for at in 0..self.kept.len() {
+            let share = steps / (self.kept.len() - at) as u64;
+            self.share = share;
+            lengths.push(self.shortest_from(self.kept[at], &mut seen));
+            steps -= share - self.share;
+            self.steps -= share - self.share;
+        }
+        lengths
+    }
+
+    /// As above; 2 where the steps run out, more than can be where there is no circle.
+    fn shortest_from(&mut self, first: Node, seen: &mut [Option<Node>]) -> usize {
+        let mut reached = vec![first];
+        let mut next_reached = Vec::new();
+        for length in 1..=self.longest {
+            for &last in &reached {
+                if length > 1 && self.waits_for(last, first).is_some() {
+                    return length;
+                }
+                for list in 0.. {
+                    let Some(nodes) = self.candidates(first, last, false, list) else { break };
+                    let Some(share) = self.share.checked_sub(nodes.len() as u64) else { return 2 };
+                    for &next in nodes {
+                        let is_new = next > first && seen[next as usize] != Some(first);
+                        if is_new && self.nodes.compatible(first, next) && self.waits_for(last, next).is_some() {
+                            seen[next as usize] = Some(first);
+                            next_reached.push(next);
+                        }
+                    }
+                    self.share = share;
+                }
+            }
+            std::mem::swap(&mut reached, &mut next_reached);
+            next_reached.clear();
+        }
+        usize::MAX
+    }
+
     fn search(
         &mut self,
         path: &mut Vec<Node>,
@@ -124,7 +199,6 @@ impl<'a> Cycles<'a> {
     ) -> Search {
         let (first, last) = (path[0], path[path.len() - 1]);
         if path.len() == length {
-            *reached = true;
             if self.waits_for(last, first).is_some()
                 && let Some(circle) = self.circle(path)
             {
@@ -132,14 +206,16 @@ impl<'a> Cycles<'a> {
             }
             return Search::GoesOn;
         }
+        let closes = path.len() + 1 == length;
+        *reached |= closes;
         for list in 0.. {
-            let Some(count) = self.candidates(last, list).map(<[Node]>::len) else { break };
+            let Some(count) = self.candidates(first, last, closes, list).map(<[Node]>::len) else { break };
             for at in 0..count {
                 if self.share == 0 {
                     return Search::OutOfSteps;
                 }
                 self.share -= 1;
-                let next = self.candidates(last, list).map_or(first, |nodes| nodes[at]);
+                let next = self.candidates(first, last, closes, list).map_or(first, |nodes| nodes[at]);
                 let fits = next > first && path.iter().all(|&node| self.nodes.compatible(node, next));
                 if fits && self.waits_for(last, next).is_some() {
                     path.push(next);
@@ -154,9 +230,19 @@ impl<'a> Cycles<'a> {
         Search::GoesOn
     }
 
-    /// Those whom a node could wait for, in lists.
-    fn candidates(&self, node: Node, list: usize) -> Option<&[Node]> {
-        match (self.nodes.wanted(node), list) {
+    /// Those whom the last one of a path could wait for, in lists; where that closes the path, few others.
+    fn candidates(&self, first: Node, last: Node, closes: bool, list: usize) -> Option<&[Node]> {
+        match (self.nodes.wanted(last), list) {
+            (Wanted::Lock(hold), _) if closes => {
+                let mut locks = locks_of(self.nodes.held(first));
+                match locks.nth(list) {
+                    Some(wanted) => Some(self.between.get(&(hold.lock(), wanted)).map_or(&[], Vec::as_slice)),
+                    None if list == locks_of(self.nodes.held(first)).count() => {
+                        Some(&self.others[hold.lock() as usize])
+                    }
+                    None => None,
+                }
+            }
             (Wanted::Lock(hold), 0) => Some(&self.holders[index(Hold::new(hold.lock(), false))]),
             (Wanted::Lock(hold), 1) if !hold.shared() || self.readers == Readers::Queue => {
                 Some(&self.holders[index(Hold::new(hold.lock(), true))])
@@ -211,6 +297,11 @@ impl<'a> Cycles<'a> {
         }
         Some(circle)
     }
+}
+
+/// The locks of what is held, each once.
+fn locks_of(held: &[Hold]) -> impl Iterator<Item = u32> {
+    held.chunk_by(|one, two| one.lock() == two.lock()).map(|holds| holds[0].lock())
 }
 
 const fn index(hold: Hold) -> usize {

@@ -142,7 +142,7 @@ pub fn deadlocks(history: &History, options: &Options) -> Deadlocks {
         return found;
     }
     let mut checker = Checker::new(history, &nodes, cycles.kept(), options);
-    let mut results = Results { places: BTreeMap::new(), room: options.witness_events };
+    let mut results = Results { places: BTreeMap::new(), found: 0, room: options.witness_events };
     cycles.each(|circle| results.look_at(history, &nodes, circle, &mut checker, options, &mut found));
     found.search_cut = cycles.was_cut();
     found.predictions = results.into_predictions();
@@ -152,6 +152,8 @@ pub fn deadlocks(history: &History, options: &Options) -> Deadlocks {
 /// The results so far, by length and source locations.
 struct Results {
     places: BTreeMap<(usize, Vec<u32>), Place>,
+    /// How many of them have a prediction; the others are excluded so far.
+    found: usize,
     /// How many events witnesses may still have.
     room: usize,
 }
@@ -174,7 +176,8 @@ impl Results {
     ) {
         found.circles += 1;
         let key = (circle.nodes.len(), rotated(circle.nodes.iter().map(|&n| nodes.location(n)).collect()));
-        if !self.places.contains_key(&key) && self.places.len() >= options.results {
+        let is_full = self.found >= options.results || self.places.len() >= options.results.saturating_mul(16);
+        if is_full && self.places.get(&key).is_none_or(|place| place.best.is_none()) {
             found.dropped += 1;
             return;
         }
@@ -204,6 +207,7 @@ impl Results {
                 proof = Some(Proof { relation: Relation::SyncPreserving, witness });
             }
         }
+        self.found += usize::from(place.best.is_none());
         if place.best.is_none() || proof.is_some() {
             place.best = Some(Prediction {
                 kind: Kind::Deadlock,
