@@ -27,20 +27,26 @@ use super::patterns::At;
 use super::plan::{Pair, Plans, act, acts3};
 
 /// How many groups of accesses a variable may have.
-pub const MAX_GROUPS: usize = 256;
+pub const MAX_GROUPS: usize = 128;
 /// How many units.
-pub const MAX_UNITS: usize = 256;
+pub const MAX_UNITS: usize = 128;
 /// How many other groups, and how many units, an access is compared with; they take turns.
-pub const MAX_CHECKS: usize = 24;
+pub const MAX_CHECKS: usize = 16;
 
 /// Accesses of one variable that are alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Group {
     thread: u16,
+    /// An index of [`OPS`].
     op: u8,
     location: u32,
     lockset: LocksetNo,
     last: EventNo,
+}
+
+/// What a group is compared with; apart from it because groups are walked more often.
+#[derive(Debug, Default)]
+struct Relations {
     /// Groups of other threads that may be paired with this one.
     rivals: Vec<Rival>,
     /// Links to units between whose events this group may come.
@@ -102,7 +108,8 @@ pub(crate) struct Search<'a, 'h> {
     plans: &'a Plans,
     finds: &'a mut Finds,
     groups: Vec<Group>,
-    group_count: usize,
+    /// One for each group, and some more that are kept for their memory.
+    relations: Vec<Relations>,
     group_index: Option<Map<(u16, u8, u32, u32), u32>>,
     units: Vec<Unit>,
     unit_count: usize,
@@ -133,7 +140,7 @@ impl<'a, 'h> Search<'a, 'h> {
             plans,
             finds,
             groups: Vec::new(),
-            group_count: 0,
+            relations: Vec::new(),
             group_index: None,
             units: Vec::new(),
             unit_count: 0,
@@ -155,7 +162,8 @@ impl<'a, 'h> Search<'a, 'h> {
     fn variable(&mut self, variable: u32) {
         let graph = self.graph;
         let events = graph.of_variable(variable);
-        (self.group_count, self.unit_count) = (0, 0);
+        self.groups.clear();
+        self.unit_count = 0;
         (self.group_index, self.unit_index) = (None, None);
         self.links.clear();
         for &event in events {
@@ -172,7 +180,7 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.at_the_end(event);
             }
         }
-        self.numbered += self.group_count as u32;
+        self.numbered += self.groups.len() as u32;
     }
 
     /// The group of an event, new if need be.
@@ -182,7 +190,8 @@ impl<'a, 'h> Search<'a, 'h> {
         let op = event.op as u8;
         let known = match &self.group_index {
             Some(index) => index.get(&(event.thread, op, event.location, lockset)).copied(),
-            None => self.groups[..self.group_count]
+            None => self
+                .groups
                 .iter()
                 .position(|group| {
                     group.location == event.location
@@ -195,22 +204,22 @@ impl<'a, 'h> Search<'a, 'h> {
         if known.is_some() {
             return known;
         }
-        if self.group_count == MAX_GROUPS {
+        let new = self.groups.len();
+        if new == MAX_GROUPS {
             return None;
         }
-        let new = self.group_count;
-        if self.groups.len() == new {
-            self.groups.push(Group::default());
+        let (thread, location) = (event.thread, event.location);
+        self.groups.push(Group { thread, op, location, lockset, last: number });
+        if self.relations.len() == new {
+            self.relations.push(Relations::default());
         }
-        let group = &mut self.groups[new];
-        group.rivals.clear();
-        group.links.clear();
-        (group.thread, group.op, group.location, group.lockset) = (event.thread, op, event.location, lockset);
-        (group.last, group.turn, group.link_turn) = (number, 0, 0);
-        self.group_count += 1;
+        let relations = &mut self.relations[new];
+        relations.rivals.clear();
+        relations.links.clear();
+        (relations.turn, relations.link_turn) = (0, 0);
         let key = |group: &Group| (group.thread, group.op, group.location, group.lockset);
-        if self.group_count > FEW {
-            let groups = &self.groups[..self.group_count];
+        if self.groups.len() > FEW {
+            let groups = &self.groups;
             let index = self
                 .group_index
                 .get_or_insert_with(|| groups.iter().enumerate().map(|(at, group)| (key(group), at as u32)).collect());
@@ -223,9 +232,10 @@ impl<'a, 'h> Search<'a, 'h> {
 
     /// Finds a new group's rivals and the units that it may come between.
     fn introduce(&mut self, new: usize) {
-        let (old, rest) = self.groups.split_at_mut(new);
-        let group = &mut rest[0];
-        for (number, other) in old.iter_mut().enumerate() {
+        let (others, rest) = self.relations.split_at_mut(new);
+        let relations = &mut rest[0];
+        let group = &self.groups[new];
+        for (number, other) in self.groups[..new].iter().enumerate() {
             if other.thread == group.thread {
                 continue;
             }
@@ -263,10 +273,10 @@ impl<'a, 'h> Search<'a, 'h> {
                 misses: 0,
             };
             if mine.after | mine.before != 0 {
-                group.rivals.push(mine);
+                relations.rivals.push(mine);
             }
             if yours.after | yours.before != 0 {
-                other.rivals.push(yours);
+                others[number].rivals.push(yours);
             }
         }
         for unit in 0..self.unit_count {
@@ -299,18 +309,18 @@ impl<'a, 'h> Search<'a, 'h> {
         let number = self.links.len() as u32;
         self.links.push(Link { unit: unit as u32, group: group as u32, wanted, strength, quiet: 0, misses: 0 });
         self.units[unit].links.push(number);
-        self.groups[group].links.push(number);
+        self.relations[group].links.push(number);
     }
 
     /// Compares an access with the latest of its rivals.
     fn with_rivals(&mut self, group: u32, event: EventNo) {
-        let mut rivals = std::mem::take(&mut self.groups[group as usize].rivals);
-        if rivals.is_empty() {
-            self.groups[group as usize].rivals = rivals;
+        let relations = &mut self.relations[group as usize];
+        if relations.rivals.is_empty() {
             return;
         }
+        let mut rivals = std::mem::take(&mut relations.rivals);
+        let mut turn = relations.turn;
         let op = OPS[usize::from(self.groups[group as usize].op)];
-        let mut turn = self.groups[group as usize].turn;
         let mut done = false;
         for _ in 0..rivals.len().min(MAX_CHECKS) {
             turn = if turn + 1 >= rivals.len() { 0 } else { turn + 1 };
@@ -357,14 +367,15 @@ impl<'a, 'h> Search<'a, 'h> {
         if done {
             rivals.retain(|rival| rival.after | rival.before != 0);
         }
-        let group = &mut self.groups[group as usize];
-        (group.rivals, group.turn) = (rivals, turn);
+        let relations = &mut self.relations[group as usize];
+        (relations.rivals, relations.turn) = (rivals, turn);
     }
 
     /// Puts an access between the latest events of the units that its group may come between.
     fn between(&mut self, group: u32, event: EventNo) {
-        let mut links = std::mem::take(&mut self.groups[group as usize].links);
-        let mut turn = self.groups[group as usize].link_turn;
+        let relations = &mut self.relations[group as usize];
+        let mut links = std::mem::take(&mut relations.links);
+        let mut turn = relations.link_turn;
         let mut done = false;
         for _ in 0..links.len().min(MAX_CHECKS) {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
@@ -386,8 +397,8 @@ impl<'a, 'h> Search<'a, 'h> {
         if done {
             links.retain(|link| self.links[*link as usize].wanted != 0);
         }
-        let group = &mut self.groups[group as usize];
-        (group.links, group.link_turn) = (links, turn);
+        let relations = &mut self.relations[group as usize];
+        (relations.links, relations.link_turn) = (links, turn);
     }
 
     fn miss(&mut self, link: u32, event: EventNo) {
@@ -507,7 +518,7 @@ impl<'a, 'h> Search<'a, 'h> {
                 .get_or_insert_with(|| units.iter().enumerate().map(|(at, unit)| (key(unit), at as u32)).collect());
             index.insert(key(&units[new]), new as u32);
         }
-        for group in 0..self.group_count {
+        for group in 0..self.groups.len() {
             self.link(new, group);
         }
         Some(new)
@@ -523,7 +534,7 @@ impl<'a, 'h> Search<'a, 'h> {
 
     /// Each group's last access so far against the variable's last write.
     fn at_the_end(&mut self, anchor: EventNo) {
-        for group in 0..self.group_count {
+        for group in 0..self.groups.len() {
             self.anchored(At::Last, group, self.groups[group].last, anchor);
         }
     }
