@@ -5,7 +5,7 @@
 //! once for two groups, or for a unit and a group. What is left is the partial order, and of each group and unit only the
 //! latest instance matters for it: if an event is not ordered after the latest, it is certainly one to
 //! pair with, and if it is, then it is after all earlier ones too. So each variable is walked once, no list of instances
-//! is kept, and nothing is missed; [`MAX_CHECKS`] and [`PATIENCE`] bound the work for an access. What is found three times
+//! is kept, and nothing is missed; [`CREDIT`] and [`PATIENCE`] bound the work for an access. What is found three times
 //! over is no longer looked for.
 //!
 //! Departures from the paper:
@@ -30,8 +30,10 @@ use super::plan::{Pair, Plans, act, acts3};
 pub const MAX_GROUPS: usize = 128;
 /// How many units.
 pub const MAX_UNITS: usize = 128;
-/// How many other groups, and how many units, an access is compared with; they take turns.
+/// How many other groups, and how many units, an access is compared with when the credit is used up; they take turns.
 pub const MAX_CHECKS: usize = 16;
+/// How many comparisons there are to begin with; each access adds [`MAX_CHECKS`] of them.
+pub const CREDIT: i64 = 1 << 22;
 
 /// Accesses of one variable that are alike.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +121,7 @@ pub(crate) struct Search<'a, 'h> {
     /// For each event that was searched a number that all accesses of its group share, and no others.
     pub(crate) numbers: Vec<u32>,
     numbered: u32,
+    credit: i64,
 }
 
 /// The number of events that are in no group.
@@ -149,6 +152,7 @@ impl<'a, 'h> Search<'a, 'h> {
             recent: vec![Recent::default(); graph.history.threads as usize],
             numbers: vec![NO_GROUP; graph.history.len()],
             numbered: 0,
+            credit: CREDIT,
         }
     }
 
@@ -171,7 +175,9 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.finds.dropped.groups += 1;
                 continue;
             };
+            self.credit = (self.credit + MAX_CHECKS as i64).min(CREDIT);
             self.numbers[event as usize] = self.numbered + group;
+            self.at_the_beginning(group as usize, event);
             self.with_rivals(group, event);
             self.between(group, event);
             self.pairs_with(variable, group, event);
@@ -226,7 +232,6 @@ impl<'a, 'h> Search<'a, 'h> {
             index.insert(key(&groups[new]), new as u32);
         }
         self.introduce(new);
-        self.at_the_beginning(new, number);
         Some(new as u32)
     }
 
@@ -322,7 +327,7 @@ impl<'a, 'h> Search<'a, 'h> {
         let mut turn = relations.turn;
         let op = OPS[usize::from(self.groups[group as usize].op)];
         let mut done = false;
-        for _ in 0..rivals.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(rivals.len()) {
             turn = if turn + 1 >= rivals.len() { 0 } else { turn + 1 };
             let rival = &mut rivals[turn];
             if event < rival.quiet {
@@ -361,9 +366,6 @@ impl<'a, 'h> Search<'a, 'h> {
             rival.quiet = event.saturating_add(wait);
             done |= rival.after | rival.before == 0;
         }
-        if rivals.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (rivals.len() - MAX_CHECKS) as u64;
-        }
         if done {
             rivals.retain(|rival| rival.after | rival.before != 0);
         }
@@ -377,7 +379,7 @@ impl<'a, 'h> Search<'a, 'h> {
         let mut links = std::mem::take(&mut relations.links);
         let mut turn = relations.link_turn;
         let mut done = false;
-        for _ in 0..links.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(links.len()) {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
             let link = self.links[links[turn] as usize];
             if link.wanted == 0 {
@@ -391,14 +393,19 @@ impl<'a, 'h> Search<'a, 'h> {
                 }
             }
         }
-        if links.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
-        }
         if done {
             links.retain(|link| self.links[*link as usize].wanted != 0);
         }
         let relations = &mut self.relations[group as usize];
         (relations.links, relations.link_turn) = (links, turn);
+    }
+
+    /// How many of so many comparisons are made.
+    fn checks(&mut self, wanted: usize) -> usize {
+        let checks = if self.credit > 0 { wanted } else { wanted.min(MAX_CHECKS) };
+        self.credit -= checks as i64;
+        self.finds.dropped.checks += (wanted - checks) as u64;
+        checks
     }
 
     fn miss(&mut self, link: u32, event: EventNo) {
@@ -466,7 +473,7 @@ impl<'a, 'h> Search<'a, 'h> {
         let mut links = std::mem::take(&mut self.units[unit].links);
         let mut turn = self.units[unit].turn;
         let mut done = false;
-        for _ in 0..links.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(links.len()) {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
             let link = self.links[links[turn] as usize];
             let other = self.groups[link.group as usize].last;
@@ -479,9 +486,6 @@ impl<'a, 'h> Search<'a, 'h> {
                     self.miss(links[turn], events[1]);
                 }
             }
-        }
-        if links.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
         }
         if done {
             links.retain(|link| self.links[*link as usize].wanted != 0);
@@ -524,10 +528,11 @@ impl<'a, 'h> Search<'a, 'h> {
         Some(new)
     }
 
-    /// A group's first access against the variable's first write: of its accesses it is the one least ordered after that.
+    /// A group's first access after the variable's first write: of its accesses it is the one least ordered after that.
     fn at_the_beginning(&mut self, group: usize, event: EventNo) {
-        let variable = self.graph.event(event).target;
-        if let Some(anchor) = self.graph.first_write(variable).filter(|anchor| *anchor < event) {
+        let anchor = self.graph.first_write(self.graph.event(event).target);
+        let last = self.groups[group].last;
+        if let Some(anchor) = anchor.filter(|anchor| *anchor < event && (last < *anchor || last == event)) {
             self.anchored(At::First, group, event, anchor);
         }
     }
