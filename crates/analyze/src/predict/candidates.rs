@@ -86,7 +86,8 @@ struct Found {
 #[derive(Debug)]
 pub(crate) struct Finds {
     found: Vec<Found>,
-    short: Map<(PlanNo, [u32; 4]), u32>,
+    /// By plan and up to four locations, two in a word.
+    short: Map<(PlanNo, u64, u64), u32>,
     long: Map<(PlanNo, Box<[u32]>), u32>,
     per_pattern: Vec<u32>,
     limit: u32,
@@ -122,8 +123,10 @@ impl Finds {
         } else {
             long = Some((plan, events.iter().map(|event| location(*event)).collect::<Box<[u32]>>()));
         }
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let short = (plan, word(short[0], short[1]), word(short[2], short[3]));
         let known = match &long {
-            None => self.short.get(&(plan, short)),
+            None => self.short.get(&short),
             Some(long) => self.long.get(long),
         };
         let Some(&index) = known else {
@@ -134,7 +137,7 @@ impl Finds {
             self.per_pattern[of_plan(plan).0] += 1;
             let index = self.found.len() as u32;
             match long {
-                None => self.short.insert((plan, short), index),
+                None => self.short.insert(short, index),
                 Some(long) => self.long.insert(long, index),
             };
             self.found.push(Found { plan, instances: vec![events.to_vec()] });

@@ -54,6 +54,8 @@ struct Section {
     /// Ascends where the thread waits for others or makes or awaits a thread.
     stretch: u32,
     region: bool,
+    /// Whether it is a region because somebody said so: locks may come and go in it.
+    announced: bool,
 }
 
 /// A place where a thread's lockset changes.
@@ -233,7 +235,8 @@ impl<'h> Graph<'h> {
         if held == EMPTY || then == EMPTY {
             return EMPTY;
         }
-        if self.section[first as usize] == self.section[second as usize] && self.locksets.size(held) == 1 {
+        let (section, same) = (self.section[first as usize], self.section[second as usize]);
+        if section == same && !self.sections[section as usize].announced && self.locksets.size(held) == 1 {
             return held;
         }
         let changes = self.changes_between(first, second);
@@ -328,7 +331,10 @@ impl Build {
             lockset: Vec::with_capacity(history.len()),
             section: Vec::with_capacity(history.len()),
             own: Vec::with_capacity(history.len()),
-            sections: vec![Section { number: 0, stretch: 0, region: false }; history.threads as usize],
+            sections: vec![
+                Section { number: 0, stretch: 0, region: false, announced: false };
+                history.threads as usize
+            ],
             touched: vec![Touched::default(); history.variables as usize],
             first_write: vec![NONE; history.variables as usize],
             last_write: vec![NONE; history.variables as usize],
@@ -403,10 +409,13 @@ impl Build {
         let thread = &mut self.threads[usize::from(thread)];
         let old = self.sections[thread.section as usize];
         let region = thread.lockset != EMPTY || thread.announced > 0;
+        let announced = thread.announced > 0;
         if boundary || region != old.region {
             thread.section = self.sections.len() as u32;
             let stretch = old.stretch + u32::from(stretch);
-            self.sections.push(Section { number: old.number + 1, stretch, region });
+            self.sections.push(Section { number: old.number + 1, stretch, region, announced });
+        } else {
+            self.sections[thread.section as usize].announced |= announced;
         }
     }
 }

@@ -269,7 +269,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
         if self.way.all {
             let mut lagging = false;
             for event in self.from..=self.to {
-                if self.stage == self.stages.len() {
+                if self.stage == self.stages.len() || self.racing() {
                     break;
                 }
                 let thread = self.with.graph.event(event).thread;
@@ -289,13 +289,27 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
                 }
             }
         }
-        while self.stage < self.stages.len() {
+        while self.stage < self.stages.len() && !self.racing() {
             if !self.act_for(self.stages[self.stage].thread) {
                 return None;
             }
             self.advance();
         }
+        while self.stage < self.stages.len() {
+            // Both are next: nothing else may come between.
+            let stage = self.stages[self.stage];
+            if self.next(stage.thread) != Some(stage.event) || !self.ready(stage.thread) {
+                return None;
+            }
+            self.one(stage.thread, stage.event);
+            self.stage += 1;
+        }
         Some(self.order)
+    }
+
+    /// Whether the two events of a race are all that is left to do.
+    fn racing(&self) -> bool {
+        self.stage > 0 && self.stages.get(self.stage).is_some_and(|stage| stage.done) && !self.stages[0].done
     }
 
     /// Goes on to the next stage while the current one is reached; whether it did.
@@ -332,7 +346,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
 
     /// Brings the thread whose turn it is to where the others are.
     fn catch_up_stage(&mut self, now: EventNo) {
-        while let Some(stage) = self.stages.get(self.stage) {
+        while let Some(stage) = self.stages.get(self.stage).filter(|_| !self.racing()) {
             match self.next(stage.thread) {
                 Some(next) if next <= now && self.act_for(stage.thread) => {}
                 _ => return,
@@ -348,6 +362,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
             again = false;
             for thread in 0..self.done.len() as u16 {
                 while self.stage < self.stages.len()
+                    && !self.racing()
                     && !self.over[usize::from(thread)]
                     && self.next(thread).is_some_and(|next| next <= now && next < self.limits[usize::from(thread)])
                     && self.ready(thread)

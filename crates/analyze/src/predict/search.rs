@@ -5,7 +5,7 @@
 //! once for two groups, or for a unit and a group. What is left is the partial order, and of each group and unit only the
 //! latest instance matters for it: if an event is not ordered after the latest, it is certainly one to
 //! pair with, and if it is, then it is after all earlier ones too. So each variable is walked once, no list of instances
-//! is kept, and nothing is missed; [`MAX_CHECKS`] and [`PATIENCE`] bound the work for an access. What is found three times
+//! is kept, and nothing is missed; [`CREDIT`] and [`PATIENCE`] bound the work for an access. What is found three times
 //! over is no longer looked for.
 //!
 //! Departures from the paper:
@@ -27,20 +27,28 @@ use super::patterns::At;
 use super::plan::{Pair, Plans, act, acts3};
 
 /// How many groups of accesses a variable may have.
-pub const MAX_GROUPS: usize = 256;
+pub const MAX_GROUPS: usize = 128;
 /// How many units.
-pub const MAX_UNITS: usize = 256;
-/// How many other groups, and how many units, an access is compared with; they take turns.
-pub const MAX_CHECKS: usize = 24;
+pub const MAX_UNITS: usize = 128;
+/// How many other groups, and how many units, an access is compared with when the credit is used up; they take turns.
+pub const MAX_CHECKS: usize = 16;
+/// How many comparisons there are to begin with; each access adds [`MAX_CHECKS`] of them.
+pub const CREDIT: i64 = 1 << 22;
 
 /// Accesses of one variable that are alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Group {
     thread: u16,
+    /// An index of [`OPS`].
     op: u8,
     location: u32,
     lockset: LocksetNo,
     last: EventNo,
+}
+
+/// What a group is compared with; apart from it because groups are walked more often.
+#[derive(Debug, Default)]
+struct Relations {
     /// Groups of other threads that may be paired with this one.
     rivals: Vec<Rival>,
     /// Links to units between whose events this group may come.
@@ -102,7 +110,8 @@ pub(crate) struct Search<'a, 'h> {
     plans: &'a Plans,
     finds: &'a mut Finds,
     groups: Vec<Group>,
-    group_count: usize,
+    /// One for each group, and some more that are kept for their memory.
+    relations: Vec<Relations>,
     group_index: Option<Map<(u16, u8, u32, u32), u32>>,
     units: Vec<Unit>,
     unit_count: usize,
@@ -112,6 +121,7 @@ pub(crate) struct Search<'a, 'h> {
     /// For each event that was searched a number that all accesses of its group share, and no others.
     pub(crate) numbers: Vec<u32>,
     numbered: u32,
+    credit: i64,
 }
 
 /// The number of events that are in no group.
@@ -133,7 +143,7 @@ impl<'a, 'h> Search<'a, 'h> {
             plans,
             finds,
             groups: Vec::new(),
-            group_count: 0,
+            relations: Vec::new(),
             group_index: None,
             units: Vec::new(),
             unit_count: 0,
@@ -142,6 +152,7 @@ impl<'a, 'h> Search<'a, 'h> {
             recent: vec![Recent::default(); graph.history.threads as usize],
             numbers: vec![NO_GROUP; graph.history.len()],
             numbered: 0,
+            credit: CREDIT,
         }
     }
 
@@ -155,7 +166,8 @@ impl<'a, 'h> Search<'a, 'h> {
     fn variable(&mut self, variable: u32) {
         let graph = self.graph;
         let events = graph.of_variable(variable);
-        (self.group_count, self.unit_count) = (0, 0);
+        self.groups.clear();
+        self.unit_count = 0;
         (self.group_index, self.unit_index) = (None, None);
         self.links.clear();
         for &event in events {
@@ -163,7 +175,9 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.finds.dropped.groups += 1;
                 continue;
             };
+            self.credit = (self.credit + MAX_CHECKS as i64).min(CREDIT);
             self.numbers[event as usize] = self.numbered + group;
+            self.at_the_beginning(group as usize, event);
             self.with_rivals(group, event);
             self.between(group, event);
             self.pairs_with(variable, group, event);
@@ -172,7 +186,7 @@ impl<'a, 'h> Search<'a, 'h> {
                 self.at_the_end(event);
             }
         }
-        self.numbered += self.group_count as u32;
+        self.numbered += self.groups.len() as u32;
     }
 
     /// The group of an event, new if need be.
@@ -182,7 +196,8 @@ impl<'a, 'h> Search<'a, 'h> {
         let op = event.op as u8;
         let known = match &self.group_index {
             Some(index) => index.get(&(event.thread, op, event.location, lockset)).copied(),
-            None => self.groups[..self.group_count]
+            None => self
+                .groups
                 .iter()
                 .position(|group| {
                     group.location == event.location
@@ -195,37 +210,37 @@ impl<'a, 'h> Search<'a, 'h> {
         if known.is_some() {
             return known;
         }
-        if self.group_count == MAX_GROUPS {
+        let new = self.groups.len();
+        if new == MAX_GROUPS {
             return None;
         }
-        let new = self.group_count;
-        if self.groups.len() == new {
-            self.groups.push(Group::default());
+        let (thread, location) = (event.thread, event.location);
+        self.groups.push(Group { thread, op, location, lockset, last: number });
+        if self.relations.len() == new {
+            self.relations.push(Relations::default());
         }
-        let group = &mut self.groups[new];
-        group.rivals.clear();
-        group.links.clear();
-        (group.thread, group.op, group.location, group.lockset) = (event.thread, op, event.location, lockset);
-        (group.last, group.turn, group.link_turn) = (number, 0, 0);
-        self.group_count += 1;
+        let relations = &mut self.relations[new];
+        relations.rivals.clear();
+        relations.links.clear();
+        (relations.turn, relations.link_turn) = (0, 0);
         let key = |group: &Group| (group.thread, group.op, group.location, group.lockset);
-        if self.group_count > FEW {
-            let groups = &self.groups[..self.group_count];
+        if self.groups.len() > FEW {
+            let groups = &self.groups;
             let index = self
                 .group_index
                 .get_or_insert_with(|| groups.iter().enumerate().map(|(at, group)| (key(group), at as u32)).collect());
             index.insert(key(&groups[new]), new as u32);
         }
         self.introduce(new);
-        self.at_the_beginning(new, number);
         Some(new as u32)
     }
 
     /// Finds a new group's rivals and the units that it may come between.
     fn introduce(&mut self, new: usize) {
-        let (old, rest) = self.groups.split_at_mut(new);
-        let group = &mut rest[0];
-        for (number, other) in old.iter_mut().enumerate() {
+        let (others, rest) = self.relations.split_at_mut(new);
+        let relations = &mut rest[0];
+        let group = &self.groups[new];
+        for (number, other) in self.groups[..new].iter().enumerate() {
             if other.thread == group.thread {
                 continue;
             }
@@ -263,10 +278,10 @@ impl<'a, 'h> Search<'a, 'h> {
                 misses: 0,
             };
             if mine.after | mine.before != 0 {
-                group.rivals.push(mine);
+                relations.rivals.push(mine);
             }
             if yours.after | yours.before != 0 {
-                other.rivals.push(yours);
+                others[number].rivals.push(yours);
             }
         }
         for unit in 0..self.unit_count {
@@ -299,20 +314,20 @@ impl<'a, 'h> Search<'a, 'h> {
         let number = self.links.len() as u32;
         self.links.push(Link { unit: unit as u32, group: group as u32, wanted, strength, quiet: 0, misses: 0 });
         self.units[unit].links.push(number);
-        self.groups[group].links.push(number);
+        self.relations[group].links.push(number);
     }
 
     /// Compares an access with the latest of its rivals.
     fn with_rivals(&mut self, group: u32, event: EventNo) {
-        let mut rivals = std::mem::take(&mut self.groups[group as usize].rivals);
-        if rivals.is_empty() {
-            self.groups[group as usize].rivals = rivals;
+        let relations = &mut self.relations[group as usize];
+        if relations.rivals.is_empty() {
             return;
         }
+        let mut rivals = std::mem::take(&mut relations.rivals);
+        let mut turn = relations.turn;
         let op = OPS[usize::from(self.groups[group as usize].op)];
-        let mut turn = self.groups[group as usize].turn;
         let mut done = false;
-        for _ in 0..rivals.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(rivals.len()) {
             turn = if turn + 1 >= rivals.len() { 0 } else { turn + 1 };
             let rival = &mut rivals[turn];
             if event < rival.quiet {
@@ -351,22 +366,20 @@ impl<'a, 'h> Search<'a, 'h> {
             rival.quiet = event.saturating_add(wait);
             done |= rival.after | rival.before == 0;
         }
-        if rivals.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (rivals.len() - MAX_CHECKS) as u64;
-        }
         if done {
             rivals.retain(|rival| rival.after | rival.before != 0);
         }
-        let group = &mut self.groups[group as usize];
-        (group.rivals, group.turn) = (rivals, turn);
+        let relations = &mut self.relations[group as usize];
+        (relations.rivals, relations.turn) = (rivals, turn);
     }
 
     /// Puts an access between the latest events of the units that its group may come between.
     fn between(&mut self, group: u32, event: EventNo) {
-        let mut links = std::mem::take(&mut self.groups[group as usize].links);
-        let mut turn = self.groups[group as usize].link_turn;
+        let relations = &mut self.relations[group as usize];
+        let mut links = std::mem::take(&mut relations.links);
+        let mut turn = relations.link_turn;
         let mut done = false;
-        for _ in 0..links.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(links.len()) {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
             let link = self.links[links[turn] as usize];
             if link.wanted == 0 {
@@ -380,14 +393,19 @@ impl<'a, 'h> Search<'a, 'h> {
                 }
             }
         }
-        if links.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
-        }
         if done {
             links.retain(|link| self.links[*link as usize].wanted != 0);
         }
-        let group = &mut self.groups[group as usize];
-        (group.links, group.link_turn) = (links, turn);
+        let relations = &mut self.relations[group as usize];
+        (relations.links, relations.link_turn) = (links, turn);
+    }
+
+    /// How many of so many comparisons are made.
+    fn checks(&mut self, wanted: usize) -> usize {
+        let checks = if self.credit > 0 { wanted } else { wanted.min(MAX_CHECKS) };
+        self.credit -= checks as i64;
+        self.finds.dropped.checks += (wanted - checks) as u64;
+        checks
     }
 
     fn miss(&mut self, link: u32, event: EventNo) {
@@ -455,7 +473,7 @@ impl<'a, 'h> Search<'a, 'h> {
         let mut links = std::mem::take(&mut self.units[unit].links);
         let mut turn = self.units[unit].turn;
         let mut done = false;
-        for _ in 0..links.len().min(MAX_CHECKS) {
+        for _ in 0..self.checks(links.len()) {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
             let link = self.links[links[turn] as usize];
             let other = self.groups[link.group as usize].last;
@@ -468,9 +486,6 @@ impl<'a, 'h> Search<'a, 'h> {
                     self.miss(links[turn], events[1]);
                 }
             }
-        }
-        if links.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
         }
         if done {
             links.retain(|link| self.links[*link as usize].wanted != 0);
@@ -507,23 +522,24 @@ impl<'a, 'h> Search<'a, 'h> {
                 .get_or_insert_with(|| units.iter().enumerate().map(|(at, unit)| (key(unit), at as u32)).collect());
             index.insert(key(&units[new]), new as u32);
         }
-        for group in 0..self.group_count {
+        for group in 0..self.groups.len() {
             self.link(new, group);
         }
         Some(new)
     }
 
-    /// A group's first access against the variable's first write: of its accesses it is the one least ordered after that.
+    /// A group's first access after the variable's first write: of its accesses it is the one least ordered after that.
     fn at_the_beginning(&mut self, group: usize, event: EventNo) {
-        let variable = self.graph.event(event).target;
-        if let Some(anchor) = self.graph.first_write(variable).filter(|anchor| *anchor < event) {
+        let anchor = self.graph.first_write(self.graph.event(event).target);
+        let last = self.groups[group].last;
+        if let Some(anchor) = anchor.filter(|anchor| *anchor < event && (last < *anchor || last == event)) {
             self.anchored(At::First, group, event, anchor);
         }
     }
 
     /// Each group's last access so far against the variable's last write.
     fn at_the_end(&mut self, anchor: EventNo) {
-        for group in 0..self.group_count {
+        for group in 0..self.groups.len() {
             self.anchored(At::Last, group, self.groups[group].last, anchor);
         }
     }

@@ -25,12 +25,13 @@ pub const MAX_PAIRS_OF_VARIABLES: usize = 1 << 19;
 /// How many pairs of variables that were first met at the same two locations are kept.
 pub const MAX_PAIRS_AT_LOCATIONS: u32 = 64;
 /// How many units two variables may have.
-pub const MAX_UNITS: usize = 32;
-/// With how many other units a new instance is compared; they take turns.
+pub const MAX_UNITS: usize = 64;
+/// With how many other units a new instance is compared when little credit is left; they take turns.
 pub const MAX_CHECKS: usize = 8;
 /// How many units are kept.
 pub const MAX_ALL_UNITS: usize = 1 << 20;
-/// How much work there is to begin with, and how much each access adds. Looking up a pair costs 1, a new unit [`NEW`].
+/// How much work there is to begin with, and how much each access adds. Looking up a pair and comparing two units
+/// cost 1 each, a new unit [`NEW`].
 /// A program repeats its pairs; a history that does not is not worth more.
 pub const CREDIT: i64 = 4 << 20;
 /// See [`CREDIT`].
@@ -250,7 +251,9 @@ impl<'a, 'h> Sets<'a, 'h> {
         let mine = &self.units[unit];
         let mut turn = mine.turn as usize;
         let mut done = false;
-        for _ in 0..links.len().min(MAX_CHECKS) {
+        let checks = if self.credit > CREDIT / 2 { links.len() } else { links.len().min(MAX_CHECKS) };
+        self.credit -= checks as i64;
+        for _ in 0..checks {
             turn = if turn + 1 >= links.len() { 0 } else { turn + 1 };
             let link = &mut links[turn];
             if mine.last[1] < link.quiet {
@@ -280,9 +283,7 @@ impl<'a, 'h> Sets<'a, 'h> {
             link.quiet = mine.last[1].saturating_add(wait);
             done |= link.wanted == 0;
         }
-        if links.len() > MAX_CHECKS {
-            self.finds.dropped.checks += (links.len() - MAX_CHECKS) as u64;
-        }
+        self.finds.dropped.checks += (links.len() - checks) as u64;
         if done {
             links.retain(|link| link.wanted != 0);
         }

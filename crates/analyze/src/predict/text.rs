@@ -80,3 +80,33 @@ pub(crate) fn parse(text: &str) -> History {
     history.objects = names[2].len() as u32;
     history
 }
+
+/// Writes it, with numbers for names.
+pub(crate) fn show(history: &History) -> String {
+    let step = |event: &Event| {
+        let op = match event.op {
+            Op::Read => "r",
+            Op::Write => "w",
+            Op::AtomicRead => "ar",
+            Op::AtomicWrite => "aw",
+            Op::AtomicUpdate => "au",
+            Op::Fence => "fence",
+            Op::Acquire => "acq",
+            Op::Release => "rel",
+            Op::AcquireShared => "sacq",
+            Op::ReleaseShared => "srel",
+            Op::Fork => "fork",
+            Op::Join => "join",
+            Op::Post => "post",
+            Op::Take => "take",
+            Op::Wait => "wait",
+            Op::Signal => "signal",
+            Op::Broadcast => "broadcast",
+            Op::Woken => "woken",
+            Op::Enter => "enter",
+            Op::Exit => "exit",
+        };
+        format!("T{} {op} {} @{}", event.thread, event.target, event.location)
+    };
+    history.events.iter().map(step).collect::<Vec<_>>().join("; ")
+}

@@ -94,8 +94,11 @@ fn extend(
     }
     let mut sorted = order.clone();
     sorted.sort_unstable();
-    let goals: Vec<EventNo> = order.iter().filter(|event| events.contains(event)).copied().collect();
-    if !events.starts_with(&goals) || !seen.insert((sorted, goals)) {
+    let mut goals: Vec<EventNo> = order.iter().filter(|event| events.contains(event)).copied().collect();
+    let fits = events.starts_with(&goals);
+    // Of a race it matters what came last.
+    goals.extend(order.last());
+    if !fits || !seen.insert((sorted, goals)) {
         return false;
     }
     for thread in 0..history.threads as u16 {
