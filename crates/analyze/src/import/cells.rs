@@ -11,6 +11,8 @@
 //! number and only the slots of the smaller are rewritten, so a block that is cleared at once and then filled word by word
 //! costs n log n. A page that lies in one extent has no slots.
 
+use std::hint::black_box;
+
 use rustc_hash::FxHashMap;
 
 const SLOT_SHIFT: u32 = 2;
@@ -143,6 +145,14 @@ impl Cells {
     /// Whether there is no room for more.
     pub(super) fn is_full(&self) -> bool {
         self.extents.len() >= MOST || self.nodes.len() >= MOST
+    }
+
+    /// Has what is known of an address brought near. Looking for several at once costs as much as looking for one.
+    #[inline]
+    pub(super) fn warm(&mut self, addr: u64) {
+        if let Page::Slots(at) = self.page(addr >> SLOT_SHIFT >> PAGE_SHIFT) {
+            black_box(self.slots[at + (addr >> SLOT_SHIFT) as usize % PAGE].form);
+        }
     }
 
     /// The node of exactly these bytes, if they are a cell.
