@@ -65,7 +65,6 @@ impl Maker {
     fn step(&mut self, thread: u16) {
         let Shape { acquires, locks, .. } = self.shape;
         let draw = self.random.below(1000);
-        // As often as it takes, it gives: sections are two accesses long where locks are much used, else longer.
         if draw < acquires {
             let lock = self.random.below(locks);
             let room = self.held[usize::from(thread)].len() < DEPTH;
@@ -88,10 +87,16 @@ impl Maker {
         let strays = self.random.below(1000) < stray || each == 0;
         let target = match self.held[usize::from(thread)].last() {
             _ if strays => self.random.below(variables),
-            Some(lock) => lock * each + self.random.below(each),
-            None => (locks + u32::from(thread)) * each + self.random.below(each),
+            Some(lock) => lock * each + self.often(each),
+            None => (locks + u32::from(thread)) * each + self.often(each),
         };
         self.push(thread, op, target);
+    }
+
+    /// A number below `bound`, small ones more often: programs come back to where they were.
+    fn often(&mut self, bound: u32) -> u32 {
+        let once = self.random.below(bound) + 1;
+        self.random.below(once)
     }
 
     fn release(&mut self, thread: u16) -> bool {

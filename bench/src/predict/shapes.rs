@@ -17,7 +17,7 @@ pub struct Shape {
     pub variables: u32,
     /// Places in the source.
     pub locations: u32,
-    /// Acquisitions in a thousand events; there are as many releases.
+    /// Attempts to take a lock in a thousand events. Some fail and are accesses; there are as many releases as acquisitions.
     pub acquires: u32,
     /// Events of one thread in a row, on average.
     pub run: u32,
@@ -53,7 +53,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         locks: 50,
-        acquires: 120,
+        acquires: 160,
         run: 4,
         ..shape("1m-locks", "1 M events, 10 threads, 50 locks, 12 % acquires", 1_000_000, 10)
     },

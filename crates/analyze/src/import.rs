@@ -27,8 +27,8 @@
 //!
 //! What it cannot see: that the stack of a thread was another's before (no event says so), and what code without hooks does.
 //!
-//! Cost: one pass over the trace and one over what was noted. While it runs: 24 bytes for each event that is noted, 44 for each
-//! variable, and half of the bytes of memory that the trace touches at all.
+//! Cost: one pass over the trace and one over what was noted. While it runs: 24 bytes for each event that is noted, 28 for each
+//! variable, and twice the memory that the trace touches at all, in pages of 1 KiB.
 
 mod cells;
 mod finish;
@@ -151,19 +151,36 @@ pub struct LeftOut {
     pub cut: bool,
 }
 
+/// Events that are taken at once.
+const BATCH: usize = 16;
+
 /// Imports a process.
 pub fn import(process: &Process, options: &Options) -> Imported {
     let mut importer = Importer::new(process);
     let mut events = process.events();
     let limit = options.most_events as usize;
-    for event in events.by_ref() {
-        if importer.draft.len() >= limit || importer.ordinal >= u64::from(u32::MAX) || importer.cells.is_full() {
-            importer.left_out.cut = true;
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        batch.extend(events.by_ref().take(BATCH));
+        if batch.is_empty() {
             break;
         }
-        importer.ordinal += 1;
-        if !importer.event(event.thread, event.index as u32, event.place, &event.body) {
-            importer.left_out.cut = true;
+        for event in &batch {
+            if let EventBody::Access { addr } | EventBody::Range { addr, .. } | EventBody::Atomic { addr, .. } =
+                event.body
+            {
+                importer.cells.warm(addr.0);
+            }
+        }
+        for event in batch.drain(..) {
+            let full =
+                importer.draft.len() >= limit || importer.ordinal >= u64::from(u32::MAX) || importer.cells.is_full();
+            if full || !importer.event(event.thread, event.index as u32, event.place, &event.body) {
+                importer.left_out.cut = true;
+                break;
+            }
+        }
+        if importer.left_out.cut {
             break;
         }
     }
@@ -278,6 +295,7 @@ impl Importer {
     /// Takes an event; false where there are too many threads.
     fn event(&mut self, thread: ThreadIx, index: u32, place: Place, body: &EventBody) -> bool {
         use EventBody as B;
+        self.ordinal += 1;
         let Some(thread) = self.thread(thread) else { return false };
         let state = &mut self.threads[usize::from(thread)];
         if state.joined {

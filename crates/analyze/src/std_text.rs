@@ -142,25 +142,48 @@ impl Problem {
     }
 }
 
+/// Lines that are taken at once.
+const BATCH: usize = 16;
+
 /// Reads a trace.
 pub fn parse(text: &[u8]) -> Result<Imported, StdError> {
     let mut parser = Parser::default();
-    let mut at = 0;
-    let mut line = 0;
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        match parser.line(rest, line) {
-            Ok(len) => at += len,
-            Err(Bad { column, expected }) => {
-                if line > 0 && !rest.contains(&b'\n') {
-                    parser.diagnose(line, Problem::CutLine, String::new());
-                    break;
-                }
-                return Err(StdError { line: line + 1, column: column as u64 + 1, expected });
+    let mut lines = Lines { rest: text, number: 0 };
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let mut end = None;
+        while batch.len() < BATCH && end.is_none() {
+            match lines.next() {
+                Ok(Some(line)) => batch.push(line),
+                Ok(None) => end = Some(None),
+                Err(bad) => end = Some(Some(bad)),
             }
         }
-        line += 1;
+        for line in &batch {
+            if let Word::Access(_) = line.word {
+                parser.imported.variables.warm(line.operand);
+            }
+        }
+        for line in batch.drain(..) {
+            let number = line.number + 1;
+            parser.line(line).map_err(|Bad { column, expected }| StdError {
+                line: number,
+                column: column as u64 + 1,
+                expected,
+            })?;
+        }
+        match end {
+            None => {}
+            Some(None) => return Ok(parser.finish()),
+            Some(Some(_)) if lines.number > 0 && !lines.rest.contains(&b'\n') => {
+                parser.diagnose(lines.number, Problem::CutLine, String::new());
+                return Ok(parser.finish());
+            }
+            Some(Some(Bad { column, expected })) => {
+                return Err(StdError { line: lines.number + 1, column: column as u64 + 1, expected });
+            }
+        }
     }
-    Ok(parser.finish())
 }
 
 /// A line that is not of the form.
@@ -202,68 +225,112 @@ struct Parser {
 
 const WORD: &str = "r, w, acq, rel, fork, join, begin or end";
 
-impl Parser {
-    /// Reads the first line of the text; its length with its end.
+/// A line taken apart.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    /// From 0.
+    number: u64,
+    thread: &'a [u8],
+    word: Word,
+    operand: &'a [u8],
+    /// Where the operand begins.
+    column: usize,
+    location: &'a [u8],
+}
+
+/// Lines that are yet to be read.
+struct Lines<'a> {
+    rest: &'a [u8],
+    /// The number of the next one.
+    number: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Takes the next line that is not empty; stays at one that is not of the form.
     #[inline]
-    fn line(&mut self, text: &[u8], line: u64) -> Result<usize, Bad> {
-        let bad = |column, expected| Err(Bad { column, expected });
-        // A name is short: looking at byte after byte is as fast as anything.
-        let thread_end = find(text, 0, |byte| matches!(byte, b'|' | b'\n'));
-        if text.get(thread_end) != Some(&b'|') {
-            let content = text.get(..thread_end).unwrap_or(text);
-            if content.is_empty() || content == b"\r" {
-                return Ok(thread_end + 1);
+    fn next(&mut self) -> Result<Option<Line<'a>>, Bad> {
+        while !self.rest.is_empty() {
+            let (line, len) = split(self.rest)?;
+            let number = self.number;
+            self.rest = self.rest.get(len..).unwrap_or_default();
+            self.number += 1;
+            if let Some(line) = line {
+                return Ok(Some(Line { number, ..line }));
             }
-            return bad(content.trim_ascii_end().len(), "`|` after the thread");
         }
-        if thread_end == 0 {
-            return bad(0, "the name of a thread");
+        Ok(None)
+    }
+}
+
+/// The first line of the text, unless it is empty, and its length with its end.
+#[inline]
+fn split(text: &[u8]) -> Result<(Option<Line<'_>>, usize), Bad> {
+    let bad = |column, expected| Err(Bad { column, expected });
+    // Names are short: looking at byte after byte is as fast as anything.
+    let thread_end = find(text, 0, |byte| matches!(byte, b'|' | b'\n'));
+    if text.get(thread_end) != Some(&b'|') {
+        let content = text.get(..thread_end).unwrap_or(text);
+        if content.is_empty() || content == b"\r" {
+            return Ok((None, thread_end + 1));
         }
-        let word_begin = thread_end + 1;
-        let word_end = find(text, word_begin, |byte| matches!(byte, b'(' | b'|' | b'\n'));
-        let mut op_end = word_end;
-        if text.get(word_end) == Some(&b'(') {
-            op_end = find(text, word_end, |byte| matches!(byte, b'|' | b'\n'));
-        }
-        let mut line_end = op_end;
-        if text.get(op_end) == Some(&b'|') {
-            line_end = find(text, op_end + 1, |byte| byte == b'\n');
-        }
-        let trimmed = |begin: usize, end: usize| match text.get(begin..end).unwrap_or_default() {
-            [name @ .., b'\r'] if end == line_end => name,
-            name => name,
+        return bad(content.trim_ascii_end().len(), "`|` after the thread");
+    }
+    if thread_end == 0 {
+        return bad(0, "the name of a thread");
+    }
+    let word_begin = thread_end + 1;
+    let word_end = find(text, word_begin, |byte| matches!(byte, b'(' | b'|' | b'\n'));
+    let mut op_end = word_end;
+    if text.get(word_end) == Some(&b'(') {
+        op_end = find(text, word_end, |byte| matches!(byte, b'|' | b'\n'));
+    }
+    let mut line_end = op_end;
+    if text.get(op_end) == Some(&b'|') {
+        line_end = find(text, op_end + 1, |byte| byte == b'\n');
+    }
+    let trimmed = |begin: usize, end: usize| match text.get(begin..end).unwrap_or_default() {
+        [name @ .., b'\r'] if end == line_end => name,
+        name => name,
+    };
+    let location = if op_end < line_end { trimmed(op_end + 1, line_end) } else { &[] };
+    let (word, operand) = if word_end == op_end {
+        (trimmed(word_begin, word_end), &[][..])
+    } else {
+        let operand = match trimmed(word_end + 1, op_end) {
+            [operand @ .., b')'] => operand,
+            operand => return bad(word_end + 1 + operand.len(), "`)` after the operand"),
         };
-        let location = if op_end < line_end { trimmed(op_end + 1, line_end) } else { &[] };
-        let (word, operand) = if word_end == op_end {
-            (trimmed(word_begin, word_end), &[][..])
-        } else {
-            let operand = match trimmed(word_end + 1, op_end) {
-                [operand @ .., b')'] => operand,
-                operand => return bad(word_end + 1 + operand.len(), "`)` after the operand"),
-            };
-            (text.get(word_begin..word_end).unwrap_or_default(), operand)
-        };
-        let word = match word {
-            b"r" => Word::Access(Op::Read),
-            b"w" => Word::Access(Op::Write),
-            b"acq" => Word::Acquire,
-            b"rel" => Word::Release,
-            b"fork" => Word::Thread(Op::Fork),
-            b"join" => Word::Thread(Op::Join),
-            b"begin" => Word::Region(Op::Enter),
-            b"end" => Word::Region(Op::Exit),
-            b"req" | b"dummy" | b"branch" | b"enter" | b"exit" => Word::Nothing,
-            _ => return bad(word_begin, WORD),
-        };
-        if operand.is_empty() && !matches!(word, Word::Region(_) | Word::Nothing) {
-            return bad(word_end, if word_end == op_end { "`(` after the word" } else { "an operand" });
-        }
-        let thread = self.thread(text.get(..thread_end).unwrap_or_default())?;
+        (text.get(word_begin..word_end).unwrap_or_default(), operand)
+    };
+    let word = match word {
+        b"r" => Word::Access(Op::Read),
+        b"w" => Word::Access(Op::Write),
+        b"acq" => Word::Acquire,
+        b"rel" => Word::Release,
+        b"fork" => Word::Thread(Op::Fork),
+        b"join" => Word::Thread(Op::Join),
+        b"begin" => Word::Region(Op::Enter),
+        b"end" => Word::Region(Op::Exit),
+        b"req" | b"dummy" | b"branch" | b"enter" | b"exit" => Word::Nothing,
+        _ => return bad(word_begin, WORD),
+    };
+    if operand.is_empty() && !matches!(word, Word::Region(_) | Word::Nothing) {
+        return bad(word_end, if word_end == op_end { "`(` after the word" } else { "an operand" });
+    }
+    let thread = text.get(..thread_end).unwrap_or_default();
+    let line = Line { number: 0, thread, word, operand, column: word_end + 1, location };
+    Ok((Some(line), line_end + 1))
+}
+
+impl Parser {
+    #[inline]
+    fn line(&mut self, line: Line<'_>) -> Result<(), Bad> {
+        let thread = self.thread(line.thread)?;
         if self.imported.history.len() >= u32::MAX as usize {
-            return bad(0, "at most 4294967295 events");
+            return Err(Bad { column: 0, expected: "at most 4294967295 events" });
         }
-        self.event(line, thread, word, operand, location).map_err(|expected| Bad { column: word_end + 1, expected })?;
-        Ok(line_end + 1)
+        let Line { number, word, operand, column, location, .. } = line;
+        self.event(number, thread, word, operand, location).map_err(|expected| Bad { column, expected })
     }
 
     /// The number of a thread.

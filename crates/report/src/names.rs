@@ -92,11 +92,6 @@ impl Source {
     }
 }
 
-/// The innermost call of a stack in the user's own code; what a library did for it says little.
-pub(crate) fn own(stack: &[Source]) -> Option<&Source> {
-    stack.iter().find(|frame| frame.is_users()).or(stack.first())
-}
-
 /// What a memory location is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {

@@ -9,7 +9,6 @@
 //! Times never go backwards within a thread. An untimed access gets a time between its timed
 //! neighbours, evenly spread, and says so ([`Exactness::Between`]).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use selvedge_events::hooks::Rw;
@@ -59,12 +58,16 @@ pub struct ThreadEvents {
     operation: u32,
     /// What the memory of the next event held.
     before: Option<u64>,
-    /// Events with their times settled.
-    ready: VecDeque<Event>,
-    /// Accesses since the last timed event, not yet given a time.
-    burst: Vec<Event>,
+    /// Events that were read: those before `at` were handed out, those from `settled` on are accesses since the last timed
+    /// event, whose time is not known yet.
+    events: Vec<Event>,
+    at: usize,
+    settled: usize,
     left_out: LeftOut,
 }
+
+/// Events that are read at once, if there are as many: few, because all threads of a merge hold them.
+const BATCH: usize = 32;
 
 impl ThreadEvents {
     pub(crate) fn new(file: &TraceFile, thread: ThreadIx, contexts: Arc<Contexts>) -> ThreadEvents {
@@ -80,8 +83,9 @@ impl ThreadEvents {
             next_index: 0,
             operation: 0,
             before: None,
-            ready: VecDeque::new(),
-            burst: Vec::new(),
+            events: Vec::new(),
+            at: 0,
+            settled: 0,
             left_out: LeftOut::default(),
         }
     }
@@ -101,9 +105,27 @@ impl ThreadEvents {
         self.left_out
     }
 
-    /// Reads words until an event is ready; false at the end.
-    fn advance(&mut self) -> bool {
-        while self.ready.is_empty() {
+    /// The next event.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<&Event> {
+        if self.at == self.settled {
+            self.advance();
+        }
+        self.events.get(..self.settled).and_then(|events| events.get(self.at))
+    }
+
+    /// Goes on to the event after the one that [`ThreadEvents::peek`] gave.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.at += 1;
+    }
+
+    /// Reads words until some events are ready, or the end.
+    #[cold]
+    fn advance(&mut self) {
+        self.events.drain(..self.at);
+        (self.at, self.settled) = (0, 0);
+        while self.settled < BATCH {
             let Some(word) = self.words.next_in_piece() else {
                 if self.words.next_piece() {
                     self.regions = [0; pack::REGIONS];
@@ -112,7 +134,7 @@ impl ThreadEvents {
                     continue;
                 }
                 self.settle(self.last);
-                return !self.ready.is_empty();
+                return;
             };
             match Word::unpack(word) {
                 Word::Padding => self.left_out.broken += u64::from(self.words.end_piece()),
@@ -131,7 +153,6 @@ impl ThreadEvents {
                 Word::Unknown(_) => self.left_out.unknown += 1,
             }
         }
-        true
     }
 
     fn address(&self, region: u32, low: u32) -> GuestAddr {
@@ -207,42 +228,57 @@ impl ThreadEvents {
         }
     }
 
+    #[inline]
     fn take(&mut self, time: Option<u16>, place: Place, body: EventBody) {
-        let mut event = Event {
+        let before = self.before.take();
+        let event = |time, exactness| Event {
             thread: self.thread,
             index: self.next_index,
-            time: Ticks(self.last),
-            exactness: Exactness::Between,
+            time: Ticks(time),
+            exactness,
             context: self.stack.top(),
             place,
             body,
             operation: self.operation,
-            before: self.before.take(),
+            before,
         };
-        self.next_index += 1;
-        let Some(time) = time else {
-            self.burst.push(event);
-            if self.burst.len() >= limits::MAX_BURST {
-                self.settle(self.last);
+        match time {
+            None => {
+                let event = event(self.last, Exactness::Between);
+                self.events.push(event);
+                if self.events.len() - self.settled >= limits::MAX_BURST {
+                    self.settle(self.last);
+                }
             }
-            return;
-        };
-        let time = pack::tsc_of(self.epoch, time).max(self.last);
-        self.settle(time);
-        self.last = time;
-        event.time = Ticks(time);
-        event.exactness = Exactness::Timed;
-        self.ready.push_back(event);
+            Some(time) => {
+                let time = pack::tsc_of(self.epoch, time).max(self.last);
+                let event = event(time, Exactness::Timed);
+                self.settle(time);
+                self.last = time;
+                self.events.push(event);
+                self.settled += 1;
+            }
+        }
+        self.next_index += 1;
     }
 
     /// Spreads the held-back accesses evenly between the last timed event and `until`.
+    #[inline]
     fn settle(&mut self, until: u64) {
-        let span = u128::from(until.saturating_sub(self.last));
-        let parts = self.burst.len() as u128 + 1;
-        for (at, mut event) in self.burst.drain(..).enumerate() {
-            let step = span * (at as u128 + 1) / parts;
-            event.time = Ticks(self.last.saturating_add(step as u64));
-            self.ready.push_back(event);
+        let burst = self.events.get_mut(self.settled..).unwrap_or_default();
+        self.settled += burst.len();
+        let (span, parts) = (until.saturating_sub(self.last), burst.len() as u64 + 1);
+        if span == 0 || parts == 1 {
+            return;
+        }
+        // `span * number / parts`, added up: the remainders of the division carry over.
+        let (step, rest) = (span / parts, span % parts);
+        let (mut time, mut carried) = (self.last, 0);
+        for event in burst {
+            carried += rest;
+            time += step + u64::from(carried >= parts);
+            carried -= if carried >= parts { parts } else { 0 };
+            event.time = Ticks(time);
         }
     }
 }
@@ -250,7 +286,10 @@ impl ThreadEvents {
 impl Iterator for ThreadEvents {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
-        if self.advance() { self.ready.pop_front() } else { None }
+        let event = *self.peek()?;
+        self.pass();
+        Some(event)
     }
 }

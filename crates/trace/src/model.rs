@@ -310,22 +310,42 @@ pub struct MemoryAccess {
 }
 
 /// All events of a process in one order.
+///
+/// A thread mostly has several events before another has its turn: while it does, nothing but its own times is looked at.
 #[derive(Debug)]
 pub struct Merged {
     threads: Vec<ThreadEvents>,
-    /// The next event of each thread that has one.
-    next: Vec<Option<Event>>,
-    /// Keys of `next`, smallest on top.
-    heap: BinaryHeap<Reverse<(Ticks, Instant, ThreadIx, usize)>>,
+    /// The thread whose turn it is.
+    current: Option<usize>,
+    /// The first turn of the others, of which the smallest is on top.
+    others: BinaryHeap<Reverse<Turn>>,
+    /// Until when it is the current thread's turn: the smallest of the others.
+    until: Turn,
+}
+
+/// When a thread has its turn: time, then instant, thread and number in the merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(Ticks, Instant, ThreadIx, usize);
+
+impl Turn {
+    const NEVER: Turn = Turn(Ticks(u64::MAX), Instant::After, ThreadIx(u32::MAX), usize::MAX);
+
+    #[inline]
+    fn of(event: &Event, slot: usize) -> Turn {
+        Turn(event.time, event.body.kind().instant(), event.thread, slot)
+    }
 }
 
 impl Merged {
     fn new(threads: Vec<ThreadEvents>) -> Merged {
-        let slots = threads.len();
-        let mut merged = Merged { threads, next: vec![None; slots], heap: BinaryHeap::with_capacity(slots) };
-        for slot in 0..slots {
-            merged.refill(slot);
+        let mut merged = Merged { threads, current: None, others: BinaryHeap::new(), until: Turn::NEVER };
+        for (slot, thread) in merged.threads.iter_mut().enumerate() {
+            if let Some(event) = thread.peek() {
+                merged.others.push(Reverse(Turn::of(event, slot)));
+            }
         }
+        let first = merged.others.pop();
+        merged.begin(first);
         merged
     }
 
@@ -338,26 +358,50 @@ impl Merged {
         sum
     }
 
-    fn refill(&mut self, slot: usize) {
-        let event = self.threads.get_mut(slot).and_then(Iterator::next);
-        if let Some(event) = event {
-            let instant = event.body.kind().instant();
-            self.heap.push(Reverse((event.time, instant, event.thread, slot)));
-        }
-        if let Some(next) = self.next.get_mut(slot) {
-            *next = event;
-        }
+    /// A thread's turn begins.
+    fn begin(&mut self, turn: Option<Reverse<Turn>>) {
+        self.current = turn.map(|Reverse(Turn(_, _, _, slot))| slot);
+        self.until = self.others.peek().map_or(Turn::NEVER, |Reverse(turn)| *turn);
+    }
+
+    /// The current thread's turn is over: it has its next one at `again`, if at all.
+    fn hand_over(&mut self, again: Option<Turn>) {
+        let next = match (again, self.others.peek_mut()) {
+            (Some(again), Some(mut top)) => Some(std::mem::replace(&mut *top, Reverse(again))),
+            (None, Some(top)) => Some(std::collections::binary_heap::PeekMut::pop(top)),
+            (again, None) => again.map(Reverse),
+        };
+        self.begin(next);
     }
 }
 
 impl Iterator for Merged {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
-        let Reverse((_, _, _, slot)) = self.heap.pop()?;
-        let event = self.next.get_mut(slot).and_then(Option::take);
-        self.refill(slot);
-        event
+        loop {
+            let slot = self.current?;
+            let thread = self.threads.get_mut(slot)?;
+            let turn = match thread.peek() {
+                Some(event) if event.time < self.until.0 => {
+                    let event = *event;
+                    thread.pass();
+                    return Some(event);
+                }
+                Some(event) => {
+                    let turn = Turn::of(event, slot);
+                    if turn < self.until {
+                        let event = *event;
+                        thread.pass();
+                        return Some(event);
+                    }
+                    Some(turn)
+                }
+                None => None,
+            };
+            self.hand_over(turn);
+        }
     }
 }
 

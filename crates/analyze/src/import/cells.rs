@@ -1,27 +1,31 @@
 //! Memory cut into variables, at every boundary that some access has.
 //!
-//! All is done in one pass. An *extent* is a run of bytes without a boundary so far. An access whose bounds are those of an
-//! extent, which is nearly every one, finds it with one look; any other cuts extents in two. Events that are already noted
-//! refer to *nodes*: the node of an extent that is cut becomes the parent of two, and at the end an event of a node is an
+//! All is done in one pass. A *cell* is a run of bytes without a boundary so far. An access whose bounds are those of a
+//! cell, which is nearly every one, finds it with one look; any other cuts cells in two. Events that are already noted
+//! refer to *nodes*: the node of a cell that is cut becomes the parent of two, and at the end an event of a node is an
 //! event of each leaf below it.
 //!
-//! Addresses are found by *granules* of eight bytes: for each, the first extent that has a byte there, which leads to the
-//! others by `next`. The larger half of a cut keeps its number and only the granules of the smaller are rewritten, so
-//! a block that is cleared at once and then filled word by word costs n log n. A page that lies in one extent has no granules.
+//! Addresses are found by *slots* of four bytes, in pages. A cell that begins with a slot and is as long as an access of the
+//! machine is in its slot and nowhere else. All others, and those that are to be cut, are *extents*: a slot has the
+//! number of the first extent with a byte in it, which leads to the others by `next`. The larger half of a cut keeps its
+//! number and only the slots of the smaller are rewritten, so a block that is cleared at once and then filled word by word
+//! costs n log n. A page that lies in one extent has no slots.
+
+use std::hint::black_box;
 
 use rustc_hash::FxHashMap;
 
-const GRANULE_SHIFT: u32 = 3;
-const GRANULE: u64 = 1 << GRANULE_SHIFT;
-/// Granules of a page.
-const PAGE: usize = 512;
-const PAGE_SHIFT: u32 = 9;
-const RECENT: usize = 256;
+const SLOT_SHIFT: u32 = 2;
+const SLOT: u64 = 1 << SLOT_SHIFT;
+/// Slots of a page.
+const PAGE: usize = 256;
+const PAGE_SHIFT: u32 = 8;
+const RECENT: usize = 1024;
 
 /// Most bytes of an access that are looked at.
 pub(super) const MAX_RANGE: u64 = 1 << 26;
-/// Most extents: what one access may add stays below [`WHOLE`].
-const MAX_EXTENTS: usize = WHOLE as usize - (1 << 27);
+/// Most extents and nodes: what one access may add stays below [`WHOLE`].
+const MOST: usize = WHOLE as usize - (1 << 28);
 /// A page of one extent: the rest of the number is the extent.
 const WHOLE: u32 = 1 << 31;
 
@@ -37,64 +41,93 @@ pub(super) const BENIGN: u8 = 4;
 /// Not memory: the state of a lock or semaphore.
 pub(super) const STATE: u8 = 8;
 
-/// A run of bytes without a boundary. 0 is none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extent {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    /// The next extent that begins in the granule in which this one ends, or 0.
-    next: u32,
-    node: u32,
-    /// The first thread that touched it, or [`NOBODY`].
-    first: u16,
-    pub(super) flags: u8,
+/// Who touches memory, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub(super) thread: u16,
+    /// Flags that the cell gets.
+    pub(super) mark: u8,
 }
 
-const _: () = assert!(size_of::<Extent>() == 32);
+impl Touch {
+    #[inline]
+    fn apply(self, first: &mut u16, flags: &mut u8) {
+        *flags |= self.mark;
+        if *first != self.thread {
+            match (*first, self.thread) {
+                (_, NOBODY) => {}
+                (NOBODY, thread) => *first = thread,
+                _ => *flags |= SHARED,
+            }
+        }
+    }
+}
+
+/// Four bytes of memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Of a cell that begins here: its node. Of [`COMPLEX`]: the first extent.
+    target: u32,
+    /// Of a cell that begins here: the first thread that touched it, or [`NOBODY`].
+    first: u16,
+    /// Of a cell that begins here.
+    flags: u8,
+    /// How many bytes the cell has that begins here, or one of the others.
+    form: u8,
+}
+
+const _: () = assert!(size_of::<Slot>() == 8);
+
+/// Nothing was touched.
+const EMPTY: u8 = 0;
+/// Belongs to a cell that begins in a slot before, of the same page.
+const TAIL: u8 = 254;
+/// Extents.
+const COMPLEX: u8 = 255;
+/// Most bytes of a cell that is in its slot.
+const LONGEST: u64 = 16;
+
+impl Slot {
+    fn is_cell(self) -> bool {
+        u64::from(self.form) <= LONGEST && self.form != EMPTY
+    }
+}
+
+/// A run of bytes without a boundary. 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    start: u64,
+    end: u64,
+    /// The next extent that begins in the slot in which this one ends, or 0.
+    next: u32,
+    node: u32,
+    first: u16,
+    flags: u8,
+}
 
 /// What an event refers to. 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
-struct Node {
+pub(super) struct Node {
+    pub(super) start: u64,
+    pub(super) len: u32,
     /// The first of two nodes in its place, or 0: then it is a leaf.
-    kids: u32,
-    /// Of a leaf.
-    extent: u32,
+    pub(super) kids: u32,
+    /// Of a leaf; known when [`Cells::settle`] was called.
+    pub(super) flags: u8,
 }
 
 /// All variables of a process, dead ones too.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// Page number to number in `granules`, or extent and [`WHOLE`]. Its order means nothing.
+    /// Page number to number in `slots`, or extent and [`WHOLE`]. Its order means nothing.
     pages: FxHashMap<u64, u32>,
-    /// Pages in `granules` looked up of late: page number plus one, number.
+    /// Pages in `slots` looked up of late: page number plus one, number.
     recent: Box<[(u64, u32); RECENT]>,
-    /// For each granule of each page the first extent that has a byte in it, or 0.
-    granules: Vec<u32>,
-    /// Pages in `granules` that are free again.
+    slots: Vec<Slot>,
+    /// Pages in `slots` that are free again.
     spare: Vec<u32>,
     extents: Vec<Extent>,
     nodes: Vec<Node>,
-}
-
-/// Who touches memory, and how.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
-    pub(super) thread: u16,
-    /// Flags that the extent gets.
-    pub(super) mark: u8,
-}
-
-impl Extent {
-    fn touch(&mut self, touch: Touch) {
-        self.flags |= touch.mark;
-        if self.first != touch.thread {
-            match (self.first, touch.thread) {
-                (_, NOBODY) => {}
-                (NOBODY, thread) => self.first = thread,
-                _ => self.flags |= SHARED,
-            }
-        }
-    }
 }
 
 impl Cells {
@@ -102,7 +135,7 @@ impl Cells {
         Cells {
             pages: FxHashMap::default(),
             recent: Box::new([(0, 0); RECENT]),
-            granules: Vec::new(),
+            slots: Vec::new(),
             spare: Vec::new(),
             extents: vec![Extent::default()],
             nodes: vec![Node::default()],
@@ -111,63 +144,99 @@ impl Cells {
 
     /// Whether there is no room for more.
     pub(super) fn is_full(&self) -> bool {
-        self.extents.len() >= MAX_EXTENTS || self.nodes.len() >= MAX_EXTENTS
+        self.extents.len() >= MOST || self.nodes.len() >= MOST
     }
 
-    /// The node of exactly these bytes, if they are an extent.
+    /// Has what is known of an address brought near. Looking for several at once costs as much as looking for one.
+    #[inline]
+    pub(super) fn warm(&mut self, addr: u64) {
+        if let Page::Slots(at) = self.page(addr >> SLOT_SHIFT >> PAGE_SHIFT) {
+            black_box(self.slots[at + (addr >> SLOT_SHIFT) as usize % PAGE].form);
+        }
+    }
+
+    /// The node of exactly these bytes, if they are a cell.
     #[inline]
     pub(super) fn exact(&mut self, addr: u64, end: u64, touch: Touch) -> Option<u32> {
-        let id = self.entry(addr >> GRANULE_SHIFT);
-        let mut extent = self.extents.get_mut(id as usize)?;
-        // The second half of a granule, as often as not.
-        if extent.start != addr && extent.end <= addr && extent.next != 0 {
-            let next = extent.next as usize;
-            extent = self.extents.get_mut(next)?;
+        let Page::Slots(at) = self.page(addr >> SLOT_SHIFT >> PAGE_SHIFT) else { return None };
+        let slot = &mut self.slots[at + (addr >> SLOT_SHIFT) as usize % PAGE];
+        if u64::from(slot.form) == end - addr && addr.is_multiple_of(SLOT) {
+            touch.apply(&mut slot.first, &mut slot.flags);
+            return Some(slot.target);
         }
-        if extent.start != addr || extent.end != end {
+        if slot.form != COMPLEX {
             return None;
         }
-        extent.touch(touch);
-        Some(extent.node)
+        let mut id = slot.target;
+        while let extent = &mut self.extents[id as usize]
+            && id != 0
+        {
+            if extent.start == addr && extent.end == end {
+                touch.apply(&mut extent.first, &mut extent.flags);
+                return Some(extent.node);
+            }
+            if extent.end > addr {
+                return None;
+            }
+            id = extent.next;
+        }
+        None
     }
 
     /// The nodes of these bytes, after cutting at their ends.
     pub(super) fn cover(&mut self, addr: u64, end: u64, touch: Touch, nodes: &mut Vec<u32>) {
+        if let Some(node) = self.simple(addr, end, touch) {
+            nodes.push(node);
+            return;
+        }
+        self.extend(addr, end);
         self.cut(addr);
         self.cut(end);
         let mut at = addr;
         while at < end {
             let mut id = self.find(at);
             let begins = match id {
-                0 => {
-                    self.next_used((at >> GRANULE_SHIFT) + 1, end.div_ceil(GRANULE)).map_or(end, |id| self.of(id).start)
-                }
+                0 => self.next_extent((at >> SLOT_SHIFT) + 1, end.div_ceil(SLOT)).map_or(end, |id| self.of(id).start),
                 id => self.of(id).start,
             };
             if begins > at {
                 id = self.make(at, begins.min(end));
             }
             let extent = &mut self.extents[id as usize];
-            extent.touch(touch);
+            touch.apply(&mut extent.first, &mut extent.flags);
             nodes.push(extent.node);
             at = extent.end;
         }
     }
 
-    /// The nodes that have a byte here.
+    /// The nodes of cells that begin here.
     pub(super) fn there(&mut self, addr: u64, end: u64, touch: Touch, nodes: &mut Vec<u32>) {
         let mut at = addr;
         while at < end {
-            let found = match self.find(at) {
-                0 => self.next_used((at >> GRANULE_SHIFT) + 1, end.div_ceil(GRANULE)),
-                id => Some(id),
+            let number = at >> SLOT_SHIFT;
+            let next_slot = (number + 1) << SLOT_SHIFT;
+            at = match self.page(number >> PAGE_SHIFT) {
+                Page::Empty => ((number >> PAGE_SHIFT) + 1) << PAGE_SHIFT << SLOT_SHIFT,
+                Page::Slots(page) if self.slots[page + number as usize % PAGE].form != COMPLEX => {
+                    let slot = &mut self.slots[page + number as usize % PAGE];
+                    if slot.is_cell() {
+                        touch.apply(&mut slot.first, &mut slot.flags);
+                        nodes.push(slot.target);
+                    }
+                    next_slot
+                }
+                _ => match self.find(at) {
+                    0 => next_slot,
+                    id => {
+                        let extent = &mut self.extents[id as usize];
+                        if extent.start < end {
+                            touch.apply(&mut extent.first, &mut extent.flags);
+                            nodes.push(extent.node);
+                        }
+                        extent.end
+                    }
+                },
             };
-            let Some(extent) = found.and_then(|id| self.extents.get_mut(id as usize)).filter(|e| e.start < end) else {
-                return;
-            };
-            extent.touch(touch);
-            nodes.push(extent.node);
-            at = extent.end;
         }
     }
 
@@ -176,10 +245,14 @@ impl Cells {
         if addr >= end {
             return;
         }
-        self.cut(addr);
-        self.cut(end);
-        let (first, last) = (addr >> GRANULE_SHIFT, end >> GRANULE_SHIFT);
-        let (cuts_first, cuts_last) = (!addr.is_multiple_of(GRANULE), !end.is_multiple_of(GRANULE));
+        for at in [addr, end] {
+            if self.slot(at >> SLOT_SHIFT).form == TAIL || !at.is_multiple_of(SLOT) {
+                self.extend(at, at + 1);
+            }
+            self.cut(at);
+        }
+        let (first, last) = (addr >> SLOT_SHIFT, end >> SLOT_SHIFT);
+        let (cuts_first, cuts_last) = (!addr.is_multiple_of(SLOT), !end.is_multiple_of(SLOT));
         if cuts_first {
             let (mut before, mut id) = (0, self.entry(first));
             while id != 0 && self.of(id).start < addr {
@@ -196,52 +269,106 @@ impl Cells {
             let after = self.behind(begins, end);
             self.set(last, after);
         }
-        let (first, last) = (first + u64::from(cuts_first), last);
+        let first = first + u64::from(cuts_first);
         if last.saturating_sub(first) >> PAGE_SHIFT <= self.pages.len() as u64 {
-            self.fill(first, last, 0);
+            self.clear(first, last);
             return;
         }
         // A block that is larger than all that was ever touched.
         let pages = first >> PAGE_SHIFT..=last >> PAGE_SHIFT;
         let touched: Vec<u64> = self.pages.keys().copied().filter(|page| pages.contains(page)).collect();
         for page in touched {
-            self.fill(first.max(page << PAGE_SHIFT), last.min((page + 1) << PAGE_SHIFT), 0);
+            self.clear(first.max(page << PAGE_SHIFT), last.min((page + 1) << PAGE_SHIFT));
         }
     }
 
     /// A variable that is not memory.
     pub(super) fn state(&mut self, addr: u64) -> u32 {
-        let flags = SHARED | WRITTEN | STATE;
-        self.push(Extent { start: addr, end: addr, first: NOBODY, flags, ..Extent::default() })
+        self.nodes.push(Node { start: addr, len: 0, kids: 0, flags: SHARED | WRITTEN | STATE });
+        self.nodes.len() as u32 - 1
     }
 
-    /// The leaf extent of a node, or the two nodes in its place.
-    pub(super) fn look(&self, node: u32) -> Result<u32, [u32; 2]> {
-        let Node { kids, extent } = self.nodes.get(node as usize).copied().unwrap_or_default();
-        if kids == 0 { Ok(extent) } else { Err([kids, kids + 1]) }
+    /// All nodes, as they are at the end.
+    pub(super) fn settle(self) -> Vec<Node> {
+        let Cells { slots, extents, mut nodes, .. } = self;
+        for slot in slots.iter().filter(|slot| slot.is_cell()) {
+            nodes[slot.target as usize].flags |= slot.flags;
+        }
+        for extent in extents.iter().skip(1) {
+            let node = &mut nodes[extent.node as usize];
+            (node.start, node.len) = (extent.start, (extent.end - extent.start) as u32);
+            node.flags |= extent.flags;
+        }
+        nodes
     }
 
-    pub(super) fn extents(&self) -> &[Extent] {
-        &self.extents
+    /// Finds or makes a cell that is in its slot.
+    fn simple(&mut self, addr: u64, end: u64, touch: Touch) -> Option<u32> {
+        let size = end - addr;
+        let number = addr >> SLOT_SHIFT;
+        let slots = size.div_ceil(SLOT) as usize;
+        let begin = number as usize % PAGE;
+        if !addr.is_multiple_of(SLOT) || size > LONGEST || begin + slots > PAGE {
+            return None;
+        }
+        if matches!(self.page(number >> PAGE_SHIFT), Page::Whole(_)) {
+            return None;
+        }
+        let at = self.slots_of(number >> PAGE_SHIFT, true)? + begin;
+        let room = &mut self.slots[at..at + slots];
+        if room.iter().any(|slot| slot.form != EMPTY) {
+            return None;
+        }
+        let node = self.nodes.len() as u32;
+        let mut cell = Slot { target: node, first: NOBODY, flags: 0, form: size as u8 };
+        touch.apply(&mut cell.first, &mut cell.flags);
+        room.fill(Slot { form: TAIL, ..Slot::default() });
+        room[0] = cell;
+        self.nodes.push(Node { start: addr, len: size as u32, kids: 0, flags: 0 });
+        Some(node)
     }
 
-    /// Lets go of what is needed for looking up.
-    pub(super) fn settle(&mut self) {
-        self.pages = FxHashMap::default();
-        self.granules = Vec::new();
+    /// Cells in slots that have a byte here become extents.
+    fn extend(&mut self, addr: u64, end: u64) {
+        let (mut number, last) = (addr >> SLOT_SHIFT, (end - 1) >> SLOT_SHIFT);
+        while number <= last {
+            let page = number >> PAGE_SHIFT;
+            let Page::Slots(at) = self.page(page) else {
+                number = (page + 1) << PAGE_SHIFT;
+                continue;
+            };
+            let mut begin = number as usize % PAGE;
+            // A cell does not cross from one page into the next.
+            while self.slots[at + begin].form == TAIL {
+                begin -= 1;
+            }
+            let slot = self.slots[at + begin];
+            if !slot.is_cell() {
+                number += 1;
+                continue;
+            }
+            let start = (page << PAGE_SHIFT | begin as u64) << SLOT_SHIFT;
+            let end = start + u64::from(slot.form);
+            let id = self.extents.len() as u32;
+            let Slot { target: node, first, flags, .. } = slot;
+            self.extents.push(Extent { start, end, next: 0, node, first, flags });
+            let slots = usize::from(slot.form).div_ceil(SLOT as usize);
+            self.slots[at + begin..at + begin + slots].fill(complex(id));
+            number = (page << PAGE_SHIFT) + (begin + slots) as u64;
+        }
     }
 
     fn of(&self, id: u32) -> &Extent {
         &self.extents[id as usize]
     }
 
-    /// The extent that ends behind `at`, among those of its granule: it has that byte or is the next.
+    /// The extent that ends behind `at`, among those of its slot: it has that byte or is the next.
     fn find(&mut self, at: u64) -> u32 {
-        let id = self.entry(at >> GRANULE_SHIFT);
+        let id = self.entry(at >> SLOT_SHIFT);
         self.behind_by(id, |extent| extent.end > at)
     }
 
-    /// The first from `id` on, all of one granule, that begins at `end` or behind.
+    /// The first from `id` on, all of one slot, that begins at `end` or behind.
     fn behind(&self, id: u32, end: u64) -> u32 {
         self.behind_by(id, |extent| extent.start >= end)
     }
@@ -253,7 +380,7 @@ impl Cells {
         id
     }
 
-    /// Makes `at` a boundary.
+    /// Makes `at` a boundary of extents.
     fn cut(&mut self, at: u64) {
         let id = self.find(at);
         if id == 0 || self.of(id).start >= at {
@@ -262,23 +389,22 @@ impl Cells {
         let whole = *self.of(id);
         let kids = self.nodes.len() as u32;
         let other = self.extents.len() as u32;
-        self.nodes[whole.node as usize] = Node { kids, extent: 0 };
-        let inside = !at.is_multiple_of(GRANULE);
-        let last = (whole.end - 1) >> GRANULE_SHIFT;
+        self.nodes[whole.node as usize].kids = kids;
+        self.nodes.extend([Node::default(); 2]);
+        let inside = !at.is_multiple_of(SLOT);
+        let last = (whole.end - 1) >> SLOT_SHIFT;
         if at - whole.start >= whole.end - at {
             let low = &mut self.extents[id as usize];
             (low.end, low.node, low.next) = (at, kids, if inside { other } else { 0 });
             self.extents.push(Extent { start: at, node: kids + 1, ..whole });
-            self.nodes.extend([Node { kids: 0, extent: id }, Node { kids: 0, extent: other }]);
-            self.fill((at >> GRANULE_SHIFT) + u64::from(inside), last + 1, other);
+            self.fill((at >> SLOT_SHIFT) + u64::from(inside), last + 1, other);
             return;
         }
         let high = &mut self.extents[id as usize];
         (high.start, high.node) = (at, kids + 1);
         let next = if inside { id } else { 0 };
         self.extents.push(Extent { end: at, node: kids, next, ..whole });
-        self.nodes.extend([Node { kids: 0, extent: other }, Node { kids: 0, extent: id }]);
-        let first = whole.start >> GRANULE_SHIFT;
+        let first = whole.start >> SLOT_SHIFT;
         match self.entry(first) {
             begins if begins == id => self.set(first, other),
             mut before => {
@@ -288,12 +414,12 @@ impl Cells {
                 self.extents[before as usize].next = other;
             }
         }
-        self.fill(first + 1, ((at - 1) >> GRANULE_SHIFT) + 1, other);
+        self.fill(first + 1, ((at - 1) >> SLOT_SHIFT) + 1, other);
     }
 
-    /// A new extent where there is none.
+    /// A new extent where there is nothing.
     fn make(&mut self, start: u64, end: u64) -> u32 {
-        let (first, last) = (start >> GRANULE_SHIFT, (end - 1) >> GRANULE_SHIFT);
+        let (first, last) = (start >> SLOT_SHIFT, (end - 1) >> SLOT_SHIFT);
         let (mut before, mut after) = (0, self.entry(first));
         while after != 0 && self.of(after).end <= start {
             (before, after) = (after, self.of(after).next);
@@ -301,8 +427,9 @@ impl Cells {
         if last != first {
             after = self.entry(last);
         }
-        let id = self.extents.len() as u32;
-        self.push(Extent { start, end, next: after, first: NOBODY, ..Extent::default() });
+        let (id, node) = (self.extents.len() as u32, self.nodes.len() as u32);
+        self.nodes.push(Node::default());
+        self.extents.push(Extent { start, end, next: after, node, first: NOBODY, flags: 0 });
         match before {
             0 => self.set(first, id),
             before => self.extents[before as usize].next = id,
@@ -311,46 +438,43 @@ impl Cells {
         id
     }
 
-    /// Adds an extent with a node of its own; the node.
-    fn push(&mut self, extent: Extent) -> u32 {
-        let node = self.nodes.len() as u32;
-        self.nodes.push(Node { kids: 0, extent: self.extents.len() as u32 });
-        self.extents.push(Extent { node, ..extent });
-        node
-    }
-
     /// What is in a page.
     #[inline]
     fn page(&mut self, page: u64) -> Page {
         let slot = recent_slot(page);
         let (key, number) = self.recent[slot];
         if key == page + 1 {
-            return Page::Granules(number as usize * PAGE);
+            return Page::Slots(number as usize * PAGE);
         }
         match self.pages.get(&page) {
             None => Page::Empty,
             Some(number) if number & WHOLE != 0 => Page::Whole(number & !WHOLE),
             Some(number) => {
                 self.recent[slot] = (page + 1, *number);
-                Page::Granules(*number as usize * PAGE)
+                Page::Slots(*number as usize * PAGE)
             }
         }
     }
 
-    #[inline]
-    fn entry(&mut self, granule: u64) -> u32 {
-        match self.page(granule >> PAGE_SHIFT) {
-            Page::Granules(at) => self.granules[at + granule as usize % PAGE],
-            Page::Whole(id) => id,
-            Page::Empty => 0,
+    fn slot(&mut self, number: u64) -> Slot {
+        match self.page(number >> PAGE_SHIFT) {
+            Page::Slots(at) => self.slots[at + number as usize % PAGE],
+            Page::Whole(id) => complex(id),
+            Page::Empty => Slot::default(),
         }
     }
 
-    fn set(&mut self, granule: u64, id: u32) {
-        self.fill(granule, granule + 1, id);
+    /// The first extent with a byte in a slot, or 0.
+    fn entry(&mut self, number: u64) -> u32 {
+        let slot = self.slot(number);
+        if slot.form == COMPLEX { slot.target } else { 0 }
     }
 
-    /// Sets the entries of granules `from..to`.
+    fn set(&mut self, number: u64, id: u32) {
+        self.fill(number, number + 1, id);
+    }
+
+    /// Sets slots `from..to`, which have no cells, to an extent or nothing.
     fn fill(&mut self, mut from: u64, to: u64, id: u32) {
         while from < to {
             let page = from >> PAGE_SHIFT;
@@ -358,12 +482,32 @@ impl Cells {
             let len = (end - from) as usize;
             if len == PAGE {
                 self.fill_page(page, id);
-            } else if let Some(at) = self.granules_of(page, id != 0) {
+            } else if let Some(at) = self.slots_of(page, id != 0) {
                 let first = at + from as usize % PAGE;
-                self.granules[first..first + len].fill(id);
+                self.slots[first..first + len].fill(complex(id));
             }
             from = end;
         }
+    }
+
+    /// Empties slots `from..to`.
+    fn clear(&mut self, from: u64, to: u64) {
+        let mut begin = from;
+        while begin < to {
+            let page = begin >> PAGE_SHIFT;
+            let end = to.min((page + 1) << PAGE_SHIFT);
+            if let Page::Slots(at) = self.page(page) {
+                let first = at + begin as usize % PAGE;
+                for slot in &mut self.slots[first..first + (end - begin) as usize] {
+                    if slot.is_cell() {
+                        self.nodes[slot.target as usize].flags |= slot.flags;
+                    }
+                    *slot = Slot::default();
+                }
+            }
+            begin = end;
+        }
+        self.fill(from, to, 0);
     }
 
     fn fill_page(&mut self, page: u64, id: u32) {
@@ -372,6 +516,7 @@ impl Cells {
             id => self.pages.insert(page, id | WHOLE),
         };
         if let Some(number) = before.filter(|number| number & WHOLE == 0) {
+            self.slots[number as usize * PAGE..][..PAGE].fill(Slot::default());
             self.spare.push(number);
             let recent = &mut self.recent[recent_slot(page)];
             if recent.0 == page + 1 {
@@ -380,38 +525,38 @@ impl Cells {
         }
     }
 
-    /// Where the granules of a page are, made where there are none yet; an empty page stays so unless it is `wanted`.
-    fn granules_of(&mut self, page: u64, wanted: bool) -> Option<usize> {
-        let id = match self.page(page) {
-            Page::Granules(at) => return Some(at),
+    /// Where the slots of a page are, made where there are none yet; an empty page stays so unless it is `wanted`.
+    fn slots_of(&mut self, page: u64, wanted: bool) -> Option<usize> {
+        let slot = match self.page(page) {
+            Page::Slots(at) => return Some(at),
             Page::Empty if !wanted => return None,
-            Page::Empty => 0,
-            Page::Whole(id) => id,
+            Page::Empty => Slot::default(),
+            Page::Whole(id) => complex(id),
         };
-        let number = self.spare.pop().unwrap_or((self.granules.len() / PAGE) as u32);
+        let number = self.spare.pop().unwrap_or((self.slots.len() / PAGE) as u32);
         let at = number as usize * PAGE;
-        if at == self.granules.len() {
-            self.granules.resize(at + PAGE, id);
+        if at == self.slots.len() {
+            self.slots.resize(at + PAGE, slot);
         } else {
-            self.granules[at..at + PAGE].fill(id);
+            self.slots[at..at + PAGE].fill(slot);
         }
         self.pages.insert(page, number);
         Some(at)
     }
 
-    /// The first entry of granules `from..to` that is not 0.
-    fn next_used(&mut self, mut from: u64, to: u64) -> Option<u32> {
+    /// The first extent of slots `from..to`, which have no cells.
+    fn next_extent(&mut self, mut from: u64, to: u64) -> Option<u32> {
         while from < to {
             let page = from >> PAGE_SHIFT;
             let end = to.min((page + 1) << PAGE_SHIFT);
             match self.page(page) {
                 Page::Empty => {}
                 Page::Whole(id) => return Some(id),
-                Page::Granules(at) => {
+                Page::Slots(at) => {
                     let first = at + from as usize % PAGE;
-                    let found = self.granules[first..first + (end - from) as usize].iter().find(|id| **id != 0);
-                    if let Some(id) = found {
-                        return Some(*id);
+                    let slots = &self.slots[first..first + (end - from) as usize];
+                    if let Some(slot) = slots.iter().find(|slot| slot.form == COMPLEX) {
+                        return Some(slot.target);
                     }
                 }
             }
@@ -428,10 +573,15 @@ enum Page {
     Empty,
     /// One extent, which may go on outside.
     Whole(u32),
-    /// What the granules from here on say.
-    Granules(usize),
+    /// What the slots from here on say.
+    Slots(usize),
+}
+
+/// A slot of an extent, or of nothing.
+fn complex(id: u32) -> Slot {
+    Slot { target: id, form: if id == 0 { EMPTY } else { COMPLEX }, ..Slot::default() }
 }
 
 fn recent_slot(page: u64) -> usize {
-    (page ^ page >> 8) as usize % RECENT
+    (page ^ page >> 10) as usize % RECENT
 }

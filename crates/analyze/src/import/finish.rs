@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
 use selvedge_events::Order;
 
-use super::cells::{BENIGN, Cells, SHARED, STATE, WRITTEN};
+use super::cells::{BENIGN, Node, SHARED, WRITTEN};
 use super::{Imported, Importer, LeftOut, Object, Options, Sort, Variable};
 use crate::history::{Event, History, Op};
 
@@ -39,12 +40,16 @@ pub(super) fn freed(thread: u16, node: u32, location: u32) -> Event {
 
 const FREED: Order = Order::Consume;
 
-/// No variable yet.
-const UNNUMBERED: u32 = u32::MAX;
+/// Not yet numbered.
+const NEW: u32 = u32::MAX;
+/// Left out.
+const NONE: u32 = u32::MAX - 1;
+/// To be looked at: cut in two, or benign.
+const ODD: u32 = u32::MAX - 2;
 
 pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
-    let Importer { draft, ordinal, mut cells, locks, objects, locations, threads, left_out, .. } = importer;
-    cells.settle();
+    let Importer { draft, ordinal, cells, locks, objects, locations, threads, left_out, .. } = importer;
+    let nodes = cells.settle();
     let mut all = objects.all;
     let as_objects = locks.all.iter().map(|held| {
         let addr = held.lock.addr;
@@ -55,10 +60,11 @@ pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
     });
     let as_objects: Vec<Option<u32>> = as_objects.collect();
     let mut finish = Finish {
-        numbers: vec![UNNUMBERED; cells.extents().len()],
+        numbers: nodes.iter().map(|node| first_number(node, options.keep_private)).collect(),
         variables: Vec::new(),
         out: Rewrite::new(draft),
-        cells,
+        nodes,
+        odd: FxHashMap::default(),
         keep_private: options.keep_private,
         left_out,
         stack: Vec::new(),
@@ -134,11 +140,27 @@ impl Draft {
     }
 }
 
+/// Whether several threads touch it, and one writes it.
+fn matters(node: &Node) -> bool {
+    node.flags & (SHARED | WRITTEN) == SHARED | WRITTEN
+}
+
+fn first_number(node: &Node, keep_private: bool) -> u32 {
+    match node {
+        Node { kids: 1.., .. } => ODD,
+        node if node.flags & BENIGN != 0 => ODD,
+        node if matters(node) || keep_private => NEW,
+        _ => NONE,
+    }
+}
+
 struct Finish {
     out: Rewrite,
-    cells: Cells,
-    /// For each extent its variable.
+    nodes: Vec<Node>,
+    /// For each node its variable, or [`NEW`], [`NONE`], [`ODD`].
     numbers: Vec<u32>,
+    /// Variables of odd nodes. Only looked up.
+    odd: FxHashMap<u32, u32>,
     variables: Vec<Variable>,
     keep_private: bool,
     left_out: LeftOut,
@@ -150,48 +172,76 @@ impl Finish {
     /// An access becomes one of every variable that it touches.
     #[inline]
     fn access(&mut self, noted: Noted) {
-        match self.cells.look(noted.event.target) {
-            Ok(extent) => self.leaf(noted, extent),
-            Err([low, high]) => {
-                self.stack.extend([high, low]);
-                while let Some(node) = self.stack.pop() {
-                    match self.cells.look(node) {
-                        Ok(extent) => self.leaf(noted, extent),
-                        Err([low, high]) => self.stack.extend([high, low]),
-                    }
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn leaf(&mut self, noted: Noted, extent: u32) {
-        let Some(found) = self.cells.extents().get(extent as usize) else { return };
+        let node = noted.event.target;
+        let mut number = self.numbers.get(node as usize).copied().unwrap_or(NONE);
         let mut event = noted.event;
-        let is_free = event.op == Op::Write && event.order == FREED;
-        let matters = found.flags & (SHARED | WRITTEN) == SHARED | WRITTEN;
-        if !matters && (is_free || !self.keep_private) {
-            self.left_out.private += u64::from(!is_free);
-            return;
-        }
-        let next = self.variables.len() as u32;
-        let Some(number) = self.numbers.get_mut(extent as usize) else { return };
-        if *number == UNNUMBERED {
-            *number = next;
-            let size = if found.flags & STATE != 0 { 0 } else { (found.end - found.start) as u32 };
-            let first = self.out.written() as u32;
-            self.variables.push(Variable { addr: found.start, size, first });
-        }
-        event.target = *number;
-        if !event.op.is_atomic() {
-            event.order = Order::SeqCst;
-            if found.flags & BENIGN != 0 && !is_free {
-                event.order = Order::Relaxed;
-                event.op = if event.op == Op::Read { Op::AtomicRead } else { Op::AtomicWrite };
+        match number {
+            NONE => {
+                self.left_out.private += u64::from(!is_free(&event));
+                return;
             }
+            ODD => {
+                self.odd(noted);
+                return;
+            }
+            _ if is_free(&event) && !matters(&self.nodes[node as usize]) => return,
+            NEW => number = self.variable(node),
+            _ => {}
+        }
+        event.target = number;
+        if is_free(&event) {
+            event.order = Order::SeqCst;
         }
         self.out.put(Noted { event, ..noted });
     }
+
+    /// Gives a node a number.
+    fn variable(&mut self, node: u32) -> u32 {
+        let number = self.variables.len() as u32;
+        let Node { start: addr, len: size, .. } = self.nodes[node as usize];
+        self.variables.push(Variable { addr, size, first: self.out.written() as u32 });
+        if self.numbers[node as usize] == ODD {
+            self.odd.insert(node, number);
+        } else {
+            self.numbers[node as usize] = number;
+        }
+        number
+    }
+
+    #[cold]
+    fn odd(&mut self, noted: Noted) {
+        self.stack.push(noted.event.target);
+        while let Some(at) = self.stack.pop() {
+            let node = self.nodes[at as usize];
+            if node.kids != 0 {
+                self.stack.extend([node.kids + 1, node.kids]);
+                continue;
+            }
+            let mut event = noted.event;
+            let freed = is_free(&event);
+            if !matters(&node) && (freed || !self.keep_private) {
+                self.left_out.private += u64::from(!freed);
+                continue;
+            }
+            event.target = match self.numbers[at as usize] {
+                ODD => self.odd.get(&at).copied().unwrap_or_else(|| self.variable(at)),
+                NEW => self.variable(at),
+                number => number,
+            };
+            if !event.op.is_atomic() {
+                event.order = Order::SeqCst;
+                if node.flags & BENIGN != 0 && !freed {
+                    event.order = Order::Relaxed;
+                    event.op = if event.op == Op::Read { Op::AtomicRead } else { Op::AtomicWrite };
+                }
+            }
+            self.out.put(Noted { event, ..noted });
+        }
+    }
+}
+
+fn is_free(event: &Event) -> bool {
+    event.op == Op::Write && event.order == FREED
 }
 
 /// An event and where it comes from.

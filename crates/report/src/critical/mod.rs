@@ -24,7 +24,7 @@ pub use deciding::{Deciding, switch_numbers};
 
 use crate::fingerprint::{Fingerprint, place};
 use crate::hang::write_stack;
-use crate::names::{Names, Source, Variable, own};
+use crate::names::{Names, Source, Variable};
 use crate::view::{printable, view};
 
 /// The events whose order decides.
@@ -167,7 +167,7 @@ impl Side {
     }
 
     pub(crate) fn own(&self) -> Option<&Source> {
-        own(&self.stack)
+        Source::of_stack(&self.stack)
     }
 
     pub(crate) fn brief(&self) -> String {

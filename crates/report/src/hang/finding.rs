@@ -5,7 +5,7 @@ use selvedge_findings::{Access, Finding, Harm, Kind, Status};
 
 use super::{Because, BlockedThread, Hang, HangKind, HeldLock, Link, Thing};
 use crate::fingerprint::{Fingerprint, place};
-use crate::names::{Source, own};
+use crate::names::Source;
 
 impl Hang {
     /// The hang as a confirmed finding. The accesses of a deadlock go around the circle: the lock that a thread
@@ -48,11 +48,7 @@ impl Hang {
             let sent = lost.sent.iter().map(|(thread, stack)| Step {
                 thread: *thread,
                 op: "signal",
-<<<<<<< HEAD
-                source: own(stack),
-=======
                 source: Source::of_stack(stack),
->>>>>>> gate
                 thing: object,
             });
             return sent.chain(self.thread(lost.waiter).and_then(Step::waiting)).collect();
@@ -96,21 +92,13 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn holding(thread: ThreadIx, held: &'a HeldLock) -> Step<'a> {
-<<<<<<< HEAD
-        Step { thread, op: "lock", source: own(&held.stack), thing: Some(&held.lock) }
-=======
         Step { thread, op: "lock", source: Source::of_stack(&held.stack), thing: Some(&held.lock) }
->>>>>>> gate
     }
 
     fn waiting(thread: &'a BlockedThread) -> Option<Step<'a>> {
         let wait = thread.wait()?;
         let (op, thing) = (wait.what.op(), wait.object.as_ref());
-<<<<<<< HEAD
-        Some(Step { thread: thread.thread, op, source: own(&thread.stack), thing })
-=======
         Some(Step { thread: thread.thread, op, source: Source::of_stack(&thread.stack), thing })
->>>>>>> gate
     }
 
     fn access(&self) -> Access {

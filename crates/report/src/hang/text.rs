@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use selvedge_events::ThreadIx;
 
 use super::{Because, BlockedThread, Hang, HangKind, HeldLock, Lost, ThreadState, Wait, WaitKind};
-use crate::names::{Source, own};
+use crate::names::Source;
 use crate::view::printable;
 
 const RULE: &str = "==================";
@@ -69,11 +69,7 @@ pub(crate) fn write_stack(stack: &[Source], out: &mut dyn Write) -> io::Result<(
 }
 
 fn at(stack: &[Source]) -> String {
-<<<<<<< HEAD
-    own(stack).map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
-=======
     Source::of_stack(stack).map(|source| format!(" at {}", source.in_words())).unwrap_or_default()
->>>>>>> gate
 }
 
 /// `FILE:LINE in FUNCTION`, with directories.
@@ -229,11 +225,7 @@ impl Hang {
             stacks.push(stack);
         }
         for stack in stacks {
-<<<<<<< HEAD
-            if let Some(place) = own(stack).map(full)
-=======
             if let Some(place) = Source::of_stack(stack).map(full)
->>>>>>> gate
                 && !places.contains(&place)
             {
                 places.push(place);
