@@ -320,6 +320,23 @@ pub fn doing(tid: u32) -> Doing {
     if matches!(state, Some(b'S' | b'D')) { Doing::Sleeps } else { Doing::Runs }
 }
 
+/// Whether a signal was sent to a thread of this process that will take it as soon as it runs: it does not block it.
+pub fn is_about_to_take(tid: u32, signal: usize) -> bool {
+    let Ok(fd) = open_task(tid, b"/status\0") else { return false };
+    let mut status = [0_u8; 4096];
+    let read = pread(fd, &mut status, 0).unwrap_or(0);
+    close(fd);
+    let status = status.get(..read).unwrap_or(&[]);
+    let set = |name: &[u8]| {
+        let mut lines = status.split(|byte| *byte == b'\n');
+        let digits = lines.find_map(|line| line.strip_prefix(name)).unwrap_or(&[]);
+        let digit = |byte: &u8| (*byte as char).to_digit(16).map(u64::from);
+        digits.iter().filter_map(digit).fold(0_u64, |set, digit| set << 4 | digit)
+    };
+    let bit = 1_u64.checked_shl((signal as u32).wrapping_sub(1)).unwrap_or(0);
+    set(b"SigPnd:") & !set(b"SigBlk:") & bit != 0
+}
+
 /// Whether a descriptor is not to block; one that is none is not.
 pub fn is_nonblocking(fd: i32) -> bool {
     const F_GETFL: usize = 3;

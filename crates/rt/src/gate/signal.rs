@@ -5,7 +5,7 @@ use selvedge_events::interpose::{Family, INTERPOSED};
 use selvedge_sched::OpKind;
 
 use super::control::{Seat, get32, seats};
-use crate::sys;
+use crate::{sink, sys};
 
 /// How long to wait for somebody who waits for signals: the one that was sent wakes it, unless it is not for it.
 const SURE_NS: u64 = 500_000_000;
@@ -33,8 +33,9 @@ impl Waiting {
     }
 
     /// Waits until somebody has come: the thread that the signal was for, or else one of those that wait for signals.
-    /// `handled`: the signal has a handler, for which a parked thread gets up.
-    pub fn settle(&self, thread: Option<u32>, handled: bool) {
+    /// `handled`: the signal has a handler, for which a parked thread gets up; on a busy machine it may first have to
+    /// wait for a processor.
+    pub fn settle(&self, thread: Option<u32>, signal: usize, handled: bool) {
         let target = thread.and_then(super::seat_of);
         let before = target.map(|seat| (seat.state(), seat.kind()));
         let moves = match before {
@@ -50,9 +51,17 @@ impl Waiting {
             return;
         }
         let sure = target.is_none_or(is_awaited_by);
-        let most = if sure { SURE_NS } else { PERHAPS_NS };
+        let mut most = if sure { SURE_NS } else { PERHAPS_NS };
         let begun = sys::clock_ns(1);
-        while sys::clock_ns(1).saturating_sub(begun) < most {
+        loop {
+            let waited = sys::clock_ns(1).saturating_sub(begun);
+            if waited >= most {
+                let on_its_way = |seat: Seat| sys::is_about_to_take(seat.get(seat::TID), signal);
+                if waited >= SURE_NS || sink::is_sealed() || !target.is_some_and(on_its_way) {
+                    return;
+                }
+                most = waited + PERHAPS_NS;
+            }
             let moved = match target {
                 Some(seat) => Some((seat.state(), seat.kind())) != before,
                 None => (0_u32..).zip(self.outside).any(|(at, was)| was && !is_awaited_by(Seat(at))),

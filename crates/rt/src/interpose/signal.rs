@@ -97,7 +97,7 @@ fn send(slot: Slot, to: Reg, signal: Reg, value: Reg, pc: Reg) -> Reg {
     {
         let thread = matches!(slot, Slot::pthread_kill | Slot::pthread_sigqueue).then(|| thread::index_of(to));
         let handled = HANDLERS.get(signal).is_some_and(|handler| is_code(handler.load(Ordering::Relaxed)));
-        before.settle(thread, handled);
+        before.settle(thread, signal, handled);
     }
     result
 }
