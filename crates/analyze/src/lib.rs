@@ -11,6 +11,7 @@ pub mod deadlock;
 pub mod history;
 pub mod lost_wakeup;
 pub mod prediction;
+mod rows;
 pub mod serializability;
 
 pub use history::{Event, EventNo, History, Op};
