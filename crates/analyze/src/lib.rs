@@ -15,6 +15,7 @@ pub mod lost_wakeup;
 pub mod names;
 pub mod predict;
 pub mod prediction;
+mod rows;
 pub mod serializability;
 pub mod sound;
 pub mod std_text;

@@ -2,7 +2,7 @@
 //!
 //! After SPDOffline (Tunç, Mathur, Pavlogiannis, Viswanathan: Sound dynamic deadlock prediction in linear time, PLDI
 //! 2023). Acquisitions with the same thread, lock, held locks and place are one *abstract* acquisition; circles are
-//! looked for among those, and each is checked for all its concrete events in one pass (see [`closure`]).
+//! looked for among those, and each is checked for all its concrete events in one pass (see `closure`).
 //!
 //! Departures from the paper:
 //! - Locks may be held in shared mode. Two that share do not block each other, and a lock that all hold in shared mode
@@ -33,6 +33,7 @@ mod acquisitions;
 mod check;
 mod closure;
 mod cycles;
+mod lock_graph;
 
 use std::collections::BTreeMap;
 

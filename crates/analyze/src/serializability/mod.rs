@@ -8,7 +8,7 @@
 //!
 //! Departures from AeroDrome:
 //! - What a region learns reaches those that depend on it at once if they are threads, and when it is looked at if it is
-//!   a variable's last access ([`nodes`]). Nothing goes through all variables when a region ends, and a circle is
+//!   a variable's last access (see `nodes`). Nothing goes through all variables when a region ends, and a circle is
 //!   found at the access that closes it.
 //! - The analysis goes on: an edge that would close a circle is reported and left out, so what remains has none.
 //! - By default only accesses conflict. A region that gives a lock back and takes it again, with another's critical

@@ -10,8 +10,8 @@
 //!
 //! As no circle is ever let in, neither do the lists of nodes have one.
 
-use crate::clocks::{Rows, join};
 use crate::history::EventNo;
+use crate::rows::{Rows, join};
 
 /// What an access left behind.
 #[derive(Clone, Copy, Debug, Default)]
