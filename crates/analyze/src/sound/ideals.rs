@@ -315,7 +315,8 @@ impl<'h> Ideals<'h> {
                 if is_closed(section, &growing.ideal) {
                     growing.open.swap_remove(at);
                 } else if self.index.is_followed(section, &growing.ideal) {
-                    if section.release == NONE {
+                    // Not released, or, where the history breaks its own rules, not before the next acquisition.
+                    if section.release as usize >= self.segments_of.len() {
                         return Err(Hit);
                     }
                     self.include(growing, section.release);
