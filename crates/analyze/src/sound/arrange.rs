@@ -24,6 +24,9 @@ pub(crate) fn arrange(
 ) -> Result<Vec<EventNo>, Stuck> {
     let mut search = Steps::new(ideals, task, before);
     for &number in prefix {
+        if !search.is_enabled(ideals.index.thread_of(number), number) {
+            return Err(search.stuck());
+        }
         search.advance(number);
     }
     search.search(steps)
@@ -221,6 +224,8 @@ impl<'t, 'h> Steps<'t, 'h> {
                 let rivals = if exclusive { all - u32::from(needed) } else { exclusives };
                 !(stays && rivals > 0)
             }
+            Op::Release => self.held[event.target as usize] == NONE,
+            Op::ReleaseShared => !matches!(self.held[event.target as usize], 0 | NONE),
             Op::Join => self.done[event.target as usize] as usize == index.thread(event.target as usize).len(),
             op if op.takes() && self.task.lifted != Some(number) => {
                 let posts = index.posts_before(event.target, number);

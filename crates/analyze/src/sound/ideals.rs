@@ -40,6 +40,8 @@ pub(crate) struct Point {
     /// How many events of the thread come before.
     pub(crate) place: u32,
     segment: u32,
+    /// The segment's, since it is asked for most.
+    row: u32,
 }
 
 #[derive(Debug)]
@@ -191,8 +193,17 @@ impl<'h> Ideals<'h> {
     }
 
     fn row(&self, segment: u32) -> &[u32] {
+        self.row_at(self.segments[segment as usize].row)
+    }
+
+    #[inline]
+    fn row_at(&self, row: u32) -> &[u32] {
         let width = self.index.width();
-        &self.rows[self.segments[segment as usize].row as usize * width..][..width]
+        &self.rows[row as usize * width..][..width]
+    }
+
+    fn point(&self, thread: u16, place: u32, segment: u32) -> Point {
+        Point { thread, place, segment, row: self.segments[segment as usize].row }
     }
 
     fn slice(&self, slice: Slice) -> &[u32] {
@@ -249,13 +260,13 @@ impl<'h> Ideals<'h> {
     pub(crate) fn include(&self, growing: &mut Growing, number: EventNo) {
         let thread = self.index.history.events[number as usize].thread;
         let segment = self.segments_of[number as usize];
-        self.include_point(growing, Point { thread, place: self.index.place(number) + 1, segment });
+        self.include_point(growing, self.point(thread, self.index.place(number) + 1, segment));
     }
 
     /// Adds what comes before a point, and all that this needs.
     #[inline]
     pub(crate) fn include_point(&self, growing: &mut Growing, point: Point) {
-        for (own, other) in growing.ideal.iter_mut().zip(self.row(point.segment)) {
+        for (own, other) in growing.ideal.iter_mut().zip(self.row_at(point.row)) {
             *own = (*own).max(*other);
         }
         let own = &mut growing.ideal[usize::from(point.thread)];
@@ -272,7 +283,7 @@ impl<'h> Ideals<'h> {
             Some(last) => self.segments_of[self.index.thread(usize::from(thread))[last] as usize],
             None => self.initial[usize::from(thread)],
         };
-        Point { thread, place, segment }
+        self.point(thread, place, segment)
     }
 
     /// The sections of a thread that are open after its first events.
@@ -288,7 +299,7 @@ impl<'h> Ideals<'h> {
         let events = self.index.history.events.iter().zip(&self.index.places).zip(&self.segments_of);
         events.map(move |((event, &place), &after)| {
             let segment = std::mem::replace(&mut current[usize::from(event.thread)], after);
-            Point { thread: event.thread, place, segment }
+            self.point(event.thread, place, segment)
         })
     }
 
@@ -304,7 +315,8 @@ impl<'h> Ideals<'h> {
                 if is_closed(section, &growing.ideal) {
                     growing.open.swap_remove(at);
                 } else if self.index.is_followed(section, &growing.ideal) {
-                    if section.release == NONE {
+                    // Not released, or, where the history breaks its own rules, not before the next acquisition.
+                    if section.release as usize >= self.segments_of.len() {
                         return Err(Hit);
                     }
                     self.include(growing, section.release);
@@ -326,14 +338,14 @@ impl<'h> Ideals<'h> {
 
     /// What must come before a point; of its own thread nothing is said.
     pub(crate) fn known(&self, point: Point) -> &[u32] {
-        self.row(point.segment)
+        self.row_at(point.row)
     }
 
     /// The least ideal before two points; whether it ends at both.
     #[inline]
     pub(crate) fn co_enabled(&self, growing: &mut Growing, ends: [Point; 2]) -> bool {
         growing.ideal.clear();
-        growing.ideal.extend_from_slice(self.row(ends[0].segment));
+        growing.ideal.extend_from_slice(self.row_at(ends[0].row));
         growing.open.clear();
         self.include_point(growing, ends[0]);
         self.include_point(growing, ends[1]);

@@ -3,7 +3,8 @@
 //! The least ideal that has the goal's predecessors and with each event what it waits for or reads from; nothing is
 //! said about locks. Then, as a choice, releases: of two sections that are open and exclude each other one has to
 //! end. Optimistic reorderings (Shi, Mathur, Pavlogiannis: Optimistic prediction of synchronization-reversal data races,
-//! PLDI 2024 and ICSE 2024) end every section that can be ended; the least that will do is tried before.
+//! arXiv 2401.05642) end every section that can be ended; less is tried before: the sections that a sync-preserving
+//! ideal ends, and no more than two that exclude each other ask for.
 
 use super::ideals::{Hit, Ideals};
 use super::index::{NONE, Section};

@@ -1,7 +1,5 @@
 //! Two events that race, and which of them are worth telling.
 
-use std::collections::HashSet;
-
 use crate::history::{EventNo, History};
 use crate::prediction::Goal;
 
@@ -21,40 +19,66 @@ impl RacePair {
     }
 }
 
-/// Pairs of places that were told already; asked, never listed.
-#[derive(Debug, Default)]
+/// Pairs of places that were told already: asked often, never listed.
+///
+/// A table with open addressing and at least half of it empty.
+#[derive(Debug)]
 pub(crate) struct Told {
-    pairs: HashSet<(u32, u32)>,
-    /// The last answers, by a few bits of the pair: most questions are repeated at once.
-    recent: Vec<(u32, u32)>,
+    pairs: Vec<u64>,
+    count: usize,
 }
 
-const RECENT: usize = 1 << 12;
+const EMPTY: u64 = u64::MAX;
+
+impl Default for Told {
+    fn default() -> Told {
+        Told { pairs: vec![EMPTY; 1 << 10], count: 0 }
+    }
+}
 
 impl Told {
     /// Whether this pair of places was told, in either order.
-    pub(crate) fn contains(&mut self, one: u32, other: u32) -> bool {
-        let pair = (one.min(other), one.max(other));
-        let slot = slot(pair);
-        if self.recent.get(slot) == Some(&pair) {
-            return true;
-        }
-        let known = self.pairs.contains(&pair);
-        if known {
-            self.recent.resize(RECENT, (u32::MAX, u32::MAX));
-            self.recent[slot] = pair;
-        }
-        known
+    #[inline]
+    pub(crate) fn contains(&self, one: u32, other: u32) -> bool {
+        let pair = pair(one, other);
+        self.pairs[self.slot(pair)] == pair
     }
 
     /// Takes note of a pair of places; whether it is new.
     pub(crate) fn insert(&mut self, one: u32, other: u32) -> bool {
-        !self.contains(one, other) && self.pairs.insert((one.min(other), one.max(other)))
+        let pair = pair(one, other);
+        let slot = self.slot(pair);
+        if self.pairs[slot] == pair {
+            return false;
+        }
+        self.pairs[slot] = pair;
+        self.count += 1;
+        if 2 * self.count > self.pairs.len() {
+            let old = std::mem::take(&mut self.pairs);
+            self.pairs = vec![EMPTY; 2 * old.len()];
+            for pair in old.into_iter().filter(|&pair| pair != EMPTY) {
+                let slot = self.slot(pair);
+                self.pairs[slot] = pair;
+            }
+        }
+        true
+    }
+
+    /// Where a pair is, or would be.
+    #[inline]
+    fn slot(&self, pair: u64) -> usize {
+        let mask = self.pairs.len() - 1;
+        let mut slot = (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        while self.pairs[slot] != pair && self.pairs[slot] != EMPTY {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 }
 
-fn slot((one, other): (u32, u32)) -> usize {
-    (one.wrapping_mul(0x9e37_79b1) ^ other.wrapping_mul(0x85eb_ca6b)) as usize >> 7 & (RECENT - 1)
+/// One number for two places; places are fewer than 2³²−1.
+fn pair(one: u32, other: u32) -> u64 {
+    u64::from(one.min(other)) << 32 | u64::from(one.max(other))
 }
 
 /// The first pair of each pair of places.

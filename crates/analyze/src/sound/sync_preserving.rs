@@ -75,6 +75,7 @@ impl<'h> SyncPreserving<'h> {
             pairs: Vec::new(),
             slots: Vec::new(),
             accesses: Vec::new(),
+            users: Vec::new(),
             heads: vec![NO_SLOT; 4 * self.ideals.index.width()],
             pointers: vec![Vec::new(); self.ideals.index.width()],
             growing: Growing::default(),
@@ -203,6 +204,8 @@ struct Search<'s, 'h> {
     slots: Vec<Slot>,
     /// For each slot its accesses.
     accesses: Vec<Vec<Access>>,
+    /// The threads that accessed the variable, and where each did so last.
+    users: Vec<(u16, u32)>,
     /// The first slot of each thread and sort.
     heads: Vec<u32>,
     /// For each thread and each slot how far the thread is.
@@ -221,6 +224,7 @@ impl Search<'_, '_> {
             self.pointers[usize::from(slot.thread)].clear();
         }
         self.slots.clear();
+        self.users.clear();
     }
 
     /// Looks for earlier accesses that race with this one.
@@ -229,7 +233,15 @@ impl Search<'_, '_> {
         let known = self.ideals.known(second.point);
         let pointers = &mut self.pointers[usize::from(second.point.thread)];
         pointers.resize(self.slots.len(), NEVER);
+        let mut open = 0_u64;
+        for &(thread, last) in &self.users {
+            let races = last >= known[usize::from(thread)] && thread != second.point.thread;
+            open |= u64::from(races) << (thread % 64);
+        }
         for (at, (slot, pointer)) in self.slots.iter().zip(pointers).enumerate() {
+            if open >> (slot.thread % 64) & 1 == 0 {
+                continue;
+            }
             let thread = usize::from(slot.thread);
             let nothing = pointer.at == slot.count || slot.last < known[thread];
             if nothing || slot.thread == second.point.thread || !slot.sort.races_with(second.sort) {
@@ -291,6 +303,10 @@ impl Search<'_, '_> {
                 Some(accesses) => accesses.clear(),
                 None => self.accesses.push(Vec::new()),
             }
+        }
+        match self.users.iter_mut().find(|user| user.0 == access.point.thread) {
+            Some(user) => user.1 = access.point.place,
+            None => self.users.push((access.point.thread, access.point.place)),
         }
         self.accesses[at as usize].push(*access);
         let slot = &mut self.slots[at as usize];

@@ -1,6 +1,7 @@
 //! The sound analyses against each other and against the exact answer.
 
 mod generate;
+mod hostile;
 mod oracle;
 mod shares;
 mod shb;

@@ -143,3 +143,30 @@ fn deadlocks(history: &History, exact: &Value, name: &str) {
         .collect();
     assert_eq!(found, exact, "{name}");
 }
+
+/// Every race that the sync-preserving analysis tells of a recorded trace has a witness, and so have those of
+/// schedulable happens-before.
+#[test]
+fn told_races_are_proved() {
+    let Some(folder) = folder() else {
+        eprintln!("passed over: no folder of traces; name it in SELVEDGE_TRACES");
+        return;
+    };
+    let mut traces: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("its entries can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "std"))
+        .collect();
+    traces.sort();
+    for path in traces {
+        let history = std_text::parse(&std::fs::read_to_string(&path).expect("a trace can be read"));
+        let prover = Prover::new(&history);
+        let told = SyncPreserving::new(&history).races();
+        let earlier = shb::races(&history);
+        for pair in told.iter().chain(&earlier).take(200) {
+            let proof = prover.prove(&pair.goal()).unwrap_or_else(|| panic!("{}: {pair:?}", path.display()));
+            assert!(proof.relation <= Relation::SyncPreserving, "{}: {pair:?}", path.display());
+        }
+        println!("{}: {} events, shb {}, sync-preserving {}", path.display(), history.len(), earlier.len(), told.len());
+    }
+}
