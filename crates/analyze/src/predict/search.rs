@@ -439,7 +439,7 @@ impl<'a, 'h> Search<'a, 'h> {
             *recent = Recent { variable: variable + 1, ..Recent::default() };
         }
         let Recent { read, write, first, .. } = *recent;
-        let in_region = |earlier: (EventNo, u32)| self.graph.scope(earlier.0, event) == Some(Scope::Region);
+        let in_region = |earlier: (EventNo, u32)| self.graph.same_region(earlier.0, event);
         if !first.is_some_and(in_region) {
             recent.first = Some((event, group));
         }
