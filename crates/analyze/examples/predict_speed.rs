@@ -170,6 +170,62 @@ fn history(character: &Character, events: usize) -> History {
     history
 }
 
+/// Calls of a few functions on a few hundred objects: locked fields, a counter outside the lock, a flag, and much that
+/// is the thread's own.
+fn program(events: usize) -> History {
+    const THREADS: u16 = 8;
+    const OBJECTS: u32 = 400;
+    const FIELDS: u32 = 8;
+    let mut chance = Chance(11);
+    let shared = OBJECTS * FIELDS;
+    let mut history = History {
+        threads: u32::from(THREADS),
+        variables: shared + u32::from(THREADS) * 64,
+        locks: OBJECTS,
+        objects: 1,
+        locations: 40 * 16,
+        ..History::default()
+    };
+    // What each thread still has to do of its call.
+    let mut calls: Vec<Vec<(Op, u32, u32)>> = vec![Vec::new(); usize::from(THREADS)];
+    let mut holders = vec![None; OBJECTS as usize];
+    while history.len() < events {
+        let thread = chance.below(u32::from(THREADS)) as u16;
+        let call = &mut calls[usize::from(thread)];
+        if call.is_empty() {
+            let (object, function) = (chance.below(OBJECTS), chance.below(40));
+            let field = |n: u32| object * FIELDS + n % FIELDS;
+            let own = |n: u32| shared + u32::from(thread) * 64 + n;
+            let at = |n: u32| function * 16 + n;
+            call.extend([
+                (Op::Write, own(function), at(10)),
+                (Op::Read, own(function), at(9)),
+                (Op::AtomicRead, field(6), at(8)),
+                (Op::Write, field(7), at(7)),
+                (Op::Read, field(7), at(6)),
+                (Op::Read, own(1), at(5)),
+                (Op::Release, object, at(4)),
+                (Op::Write, field(function), at(3)),
+                (Op::Read, field(function + 1), at(2)),
+                (Op::Read, field(function), at(1)),
+                (Op::Acquire, object, at(0)),
+                (Op::AtomicUpdate, field(6), at(11)),
+            ]);
+        }
+        let Some(&(op, target, location)) = call.last() else { continue };
+        match op {
+            Op::Acquire if holders[target as usize].is_some() => continue,
+            Op::Acquire => holders[target as usize] = Some(thread),
+            Op::Release => holders[target as usize] = None,
+            _ => {}
+        }
+        call.pop();
+        history.sources.push(history.events.len() as u64);
+        history.events.push(Event::new(thread, op, target, location));
+    }
+    history
+}
+
 /// The time that this program had on a processor: others may be busy.
 fn spent() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -186,8 +242,10 @@ fn main() {
         "{:<18} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}",
         "history", "graph", "search", "Mev/s", "found", "clips", "us/clip"
     );
-    for character in CHARACTERS.iter().filter(|c| only.as_ref().is_none_or(|only| c.name == only)) {
-        let history = history(character, events);
+    let names = std::iter::once("program").chain(CHARACTERS.iter().map(|character| character.name));
+    for name in names.filter(|name| only.as_ref().is_none_or(|only| name == only)) {
+        let character = CHARACTERS.iter().find(|character| character.name == name);
+        let history = character.map_or_else(|| program(events), |character| history(character, events));
         let start = spent();
         let graph = Graph::new(&history, options.near);
         let built = spent() - start;
@@ -201,7 +259,7 @@ fn main() {
         let each = (spent() - start).as_micros() / tried.len().max(1) as u128;
         println!(
             "{:<18} {:>7.2} s {:>7.2} s {:>9.2} {:>9} {:>4}/{:<3} {:>9}  {:?}",
-            character.name,
+            name,
             built.as_secs_f64(),
             (all - built).as_secs_f64(),
             events as f64 / all.as_secs_f64() / 1e6,

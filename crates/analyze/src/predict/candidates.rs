@@ -47,7 +47,8 @@ impl Candidate {
 /// What was left out because of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Sorts of access to one variable beyond [`super::search::MAX_GROUPS`], counted by access.
+    /// Sorts of access to one variable beyond [`super::search::MAX_GROUPS`] and [`super::search::MAX_THREADS`], counted
+    /// by access.
     pub groups: u64,
     /// Sorts of pairs in one region beyond [`super::search::MAX_UNITS`], counted by pair.
     pub units: u64,

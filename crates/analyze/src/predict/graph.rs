@@ -210,11 +210,22 @@ impl<'h> Graph<'h> {
         Some(self.last_write[variable as usize]).filter(|event| *event != NONE)
     }
 
+    /// Whether two events of one thread are in the same critical section or announced region.
+    pub fn same_region(&self, a: EventNo, b: EventNo) -> bool {
+        let section = self.section[a as usize];
+        section == self.section[b as usize] && self.sections[section as usize].region
+    }
+
     /// How two events of one thread, the earlier one first, come to be in one atomic region, if they do.
     pub fn scope(&self, first: EventNo, second: EventNo) -> Option<Scope> {
         let (a, b) = (self.section[first as usize], self.section[second as usize]);
+        let source = |event: EventNo| self.history.sources.get(event as usize);
+        if source(first).is_some() && source(first) == source(second) {
+            // One step of the program: nothing comes between.
+            return None;
+        }
         let (p, q) = (&self.sections[a as usize], &self.sections[b as usize]);
-        if a == b && p.region {
+        if self.same_region(first, second) {
             return Some(Scope::Region);
         }
         if p.stretch != q.stretch || self.own(second) - self.own(first) > self.near {

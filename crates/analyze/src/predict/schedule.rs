@@ -48,13 +48,8 @@ struct Stage {
     event: EventNo,
     /// Whether the event itself is to happen.
     done: bool,
-}
-
-impl Stage {
-    /// The first event of the thread that is not to happen.
-    fn bound(self) -> EventNo {
-        self.event + EventNo::from(self.done)
-    }
+    /// The first event of the thread that is not to happen: where the step that the event is part of begins or ends.
+    bound: EventNo,
 }
 
 /// One way to try.
@@ -87,20 +82,29 @@ impl<'a, 'h> Scheduler<'a, 'h> {
         Scheduler { graph, posts, forks, waits }
     }
 
-    /// An order of events that reaches a goal, in the form of [`crate::Proof::witness`]: a race's events are the last two, the
-    /// last event of an order is the last; of other goals the events come next. `None` where no way leads there.
+    /// An order of events that reaches a goal, in the form of [`crate::Proof::witness`]: a race's events are the last two
+    /// (with the rest of their steps), the last event of an order is the last; of other goals the events come next. `None` where no way leads there.
     pub fn schedule(&self, goal: &Goal) -> Option<Vec<EventNo>> {
         let events = goal.events();
         if events.is_empty() || events.iter().any(|event| *event as usize >= self.graph.history.len()) {
             return None;
         }
-        let plans = self.plans(goal);
+        let mut plans = self.plans(goal);
+        for stages in &mut plans {
+            // The last step ends with its event.
+            if let Some(last) = stages.last_mut().filter(|last| last.done) {
+                last.bound = last.event + 1;
+            }
+        }
+        if self.torn(&events) {
+            return None;
+        }
         for strict in [true, false] {
             for outermost in [true, false] {
                 for all in [true, false] {
                     for stages in &plans {
                         let way = Way { all, outermost, strict };
-                        if let Some(order) = Run::new(self, stages, way).to_the_end() {
+                        if let Some(order) = Run::new(self, stages, way).finish() {
                             return Some(order);
                         }
                     }
@@ -115,7 +119,10 @@ impl<'a, 'h> Scheduler<'a, 'h> {
 
     /// The stages that lead to a goal, in one or two orders.
     fn plans(&self, goal: &Goal) -> Vec<Vec<Stage>> {
-        let stage = |event: EventNo, done| Stage { thread: self.graph.event(event).thread, event, done };
+        let stage = |event: EventNo, done| {
+            let bound = if done { self.step_end(event) } else { self.step_start(event) };
+            Stage { thread: self.graph.event(event).thread, event, done, bound }
+        };
         let reach = |events: &[EventNo]| -> Vec<Stage> { events.iter().map(|event| stage(*event, false)).collect() };
         match goal {
             Goal::Order(events) => vec![events.iter().map(|event| stage(*event, true)).collect()],
@@ -157,6 +164,21 @@ impl<'a, 'h> Scheduler<'a, 'h> {
             }
         };
         self.step_start(place)
+    }
+
+    /// Whether something is to happen within a step.
+    fn torn(&self, events: &[EventNo]) -> bool {
+        let step = |event: EventNo| self.step_start(event);
+        (2..events.len())
+            .any(|j| (0..j - 1).any(|i| step(events[i]) == step(events[j]) && step(events[j - 1]) != step(events[j])))
+    }
+
+    /// One after the last event of the step that an event is part of.
+    fn step_end(&self, mut event: EventNo) -> EventNo {
+        while self.one_step(event) {
+            event += 1;
+        }
+        event + 1
     }
 
     /// The first event of the step that an event is part of.
@@ -264,7 +286,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
         self.order = (0..from).collect();
     }
 
-    fn to_the_end(mut self) -> Option<Vec<EventNo>> {
+    fn finish(mut self) -> Option<Vec<EventNo>> {
         self.advance();
         if self.way.all {
             let mut lagging = false;
@@ -298,25 +320,34 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
         while self.stage < self.stages.len() {
             // Both are next: nothing else may come between.
             let stage = self.stages[self.stage];
-            if self.next(stage.thread) != Some(stage.event) || !self.ready(stage.thread) {
+            if self.next(stage.thread) != Some(self.with.step_start(stage.event)) || !self.ready(stage.thread) {
                 return None;
             }
-            self.one(stage.thread, stage.event);
+            self.act(stage.thread);
             self.stage += 1;
+            self.limit();
         }
         Some(self.order)
     }
 
+    fn race(&self) -> bool {
+        !self.stages[0].done && self.stages[self.stages.len() - 1].done
+    }
+
     /// Whether the two events of a race are all that is left to do.
     fn racing(&self) -> bool {
-        self.stage > 0 && self.stages.get(self.stage).is_some_and(|stage| stage.done) && !self.stages[0].done
+        self.race() && self.stages.get(self.stage).is_some_and(|stage| stage.done)
     }
 
     /// Goes on to the next stage while the current one is reached; whether it did.
     fn advance(&mut self) -> bool {
         let before = self.stage;
         while let Some(stage) = self.stages.get(self.stage) {
-            if self.next(stage.thread).is_some_and(|next| next < stage.bound()) {
+            // The two events of a race must be possible, not only next.
+            let waits = self.next(stage.thread).is_some_and(|next| {
+                next < stage.bound || !stage.done && self.race() && self.obstacle(stage.thread).is_some()
+            });
+            if waits {
                 break;
             }
             self.stage += 1;
@@ -333,7 +364,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
             let due = own.clone().find(|(at, _)| *at >= self.stage);
             let past = own.rfind(|(at, _)| *at < self.stage).map(|(_, past)| past.event);
             (self.limits[thread], self.over[thread]) = match due {
-                Some((at, due)) if at == self.stage => (due.bound(), false),
+                Some((at, due)) if at == self.stage => (due.bound, false),
                 Some((_, due)) => (self.with.hold(past, due.event, self.way), false),
                 // A thread that is to stop before an event stays there.
                 None => match self.stages.last() {
@@ -377,17 +408,16 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
     /// Does one event that brings a thread closer to its next one; whether there is one.
     fn act_for(&mut self, mut thread: u16) -> bool {
         for _ in 0..=self.done.len() {
-            match self.next(thread) {
-                Some(next) if next < self.limits[usize::from(thread)] => {}
-                _ => return false,
-            }
-            if self.ready(thread) {
-                self.act(thread);
-                return true;
-            }
-            match self.blocker(thread) {
-                Some(blocker) => thread = blocker,
-                None => return false,
+            match self.obstacle(thread) {
+                None => {
+                    let free = self.next(thread).is_some_and(|next| next < self.limits[usize::from(thread)]);
+                    if free {
+                        self.act(thread);
+                    }
+                    return free;
+                }
+                Some(Some(blocker)) => thread = blocker,
+                Some(None) => return false,
             }
         }
         false
@@ -405,11 +435,6 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
     /// Whether a thread can do its next step.
     fn ready(&mut self, thread: u16) -> bool {
         self.obstacle(thread).is_none()
-    }
-
-    /// Who keeps a thread from its next step.
-    fn blocker(&mut self, thread: u16) -> Option<u16> {
-        self.obstacle(thread).flatten()
     }
 
     /// What keeps a thread from its next step, and who could remove it.

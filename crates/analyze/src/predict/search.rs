@@ -27,7 +27,11 @@ use super::patterns::At;
 use super::plan::{Pair, Plans, act, acts3};
 
 /// How many groups of accesses a variable may have.
-pub const MAX_GROUPS: usize = 128;
+pub const MAX_GROUPS: usize = 192;
+/// From how many groups on only [`MAX_THREADS`] threads count that do the same.
+pub const MANY_GROUPS: usize = 64;
+/// See [`MANY_GROUPS`].
+pub const MAX_THREADS: usize = 3;
 /// How many units.
 pub const MAX_UNITS: usize = 128;
 /// How many other groups, and how many units, an access is compared with when the credit is used up; they take turns.
@@ -122,6 +126,29 @@ pub(crate) struct Search<'a, 'h> {
     pub(crate) numbers: Vec<u32>,
     numbered: u32,
     credit: i64,
+    wants: Wants,
+}
+
+/// What is wanted of two groups: bits over [`Plans::pairs`], by what the first and the second event do, whether this order
+/// is not the one that happened, whether the two can race, and whether they are of one location.
+type Wants = [[[[[u32; 2]; 2]; 2]; 3]; 3];
+
+fn wants(plans: &Plans) -> Wants {
+    let mut wants = Wants::default();
+    for (first, row) in wants.iter_mut().enumerate() {
+        for (second, cell) in row.iter_mut().enumerate() {
+            for (bit, pair) in plans.pairs[first][second].iter().enumerate() {
+                for (turned, race, same) in (0..8).map(|i| (i >> 2, i >> 1 & 1, i & 1)) {
+                    let fits = (!pair.adjacent || race == 1)
+                        && !(pair.unless_race && race == 1)
+                        && (!pair.reordered || turned == 1)
+                        && !(pair.distinct && same == 1);
+                    cell[turned][race][same] |= u32::from(fits) << bit;
+                }
+            }
+        }
+    }
+    wants
 }
 
 /// The number of events that are in no group.
@@ -153,6 +180,7 @@ impl<'a, 'h> Search<'a, 'h> {
             numbers: vec![NO_GROUP; graph.history.len()],
             numbered: 0,
             credit: CREDIT,
+            wants: wants(plans),
         }
     }
 
@@ -211,8 +239,11 @@ impl<'a, 'h> Search<'a, 'h> {
             return known;
         }
         let new = self.groups.len();
-        if new == MAX_GROUPS {
-            return None;
+        if new >= MANY_GROUPS {
+            let same = |group: &&Group| group.location == event.location && group.op == op && group.lockset == lockset;
+            if new == MAX_GROUPS || self.groups.iter().filter(same).count() >= MAX_THREADS {
+                return None;
+            }
         }
         let (thread, location) = (event.thread, event.location);
         self.groups.push(Group { thread, op, location, lockset, last: number });
@@ -248,19 +279,8 @@ impl<'a, 'h> Search<'a, 'h> {
             let free = self.graph.locksets.compatible(group.lockset, other.lockset);
             let race = free && !(ours.is_atomic() && theirs.is_atomic());
             let same_place = group.location == other.location;
-            // Bits of what is wanted with one event before the other.
-            let finds = &mut *self.finds;
-            let mut wanted = |first: Op, second: Op, turned: bool| {
-                let pairs = &self.plans.pairs[act(first)][act(second)];
-                pairs.iter().enumerate().fold(0, |bits, (bit, pair)| {
-                    let fits = (!pair.adjacent || race)
-                        && !(pair.unless_race && race)
-                        && (!pair.reordered || turned)
-                        && !(pair.distinct && same_place);
-                    let full = fits && finds.full(pair.plan);
-                    finds.dropped.candidates += u64::from(full);
-                    bits | (u32::from(fits && !full) << bit)
-                })
+            let wanted = |first: Op, second: Op, turned: bool| {
+                self.wants[act(first)][act(second)][usize::from(turned)][usize::from(race)][usize::from(same_place)]
             };
             // The rival of the later event: in a rival's list its own group is the one that comes later.
             let mine = Rival {
@@ -439,7 +459,7 @@ impl<'a, 'h> Search<'a, 'h> {
             *recent = Recent { variable: variable + 1, ..Recent::default() };
         }
         let Recent { read, write, first, .. } = *recent;
-        let in_region = |earlier: (EventNo, u32)| self.graph.scope(earlier.0, event) == Some(Scope::Region);
+        let in_region = |earlier: (EventNo, u32)| self.graph.same_region(earlier.0, event);
         if !first.is_some_and(in_region) {
             recent.first = Some((event, group));
         }

@@ -55,7 +55,7 @@ fn figure_3() {
     assert_eq!(candidate.goals, [Goal::Order(vec![1, 7, 4])]);
     let order = schedule(&history, &candidate.goals[0]).expect("a schedule");
     assert_eq!(broken(&history, &order, true), None);
-    assert!(reaches(&order, &candidate.goals[0]), "{order:?}");
+    assert!(reaches(&history, &order, &candidate.goals[0]), "{order:?}");
 }
 
 /// Section 6.1: v3 depends on v2 and stays behind with it.

@@ -21,6 +21,8 @@ struct Sort {
     locks: u32,
     atomics: bool,
     posts: bool,
+    /// Threads are made and awaited, wait for conditions, announce regions, and take steps of several events.
+    rich: bool,
 }
 
 /// A history from dice: each step chooses a thread and an operation that is possible then. Locks are nested.
@@ -29,14 +31,33 @@ fn history(sort: Sort, dice: &[(u8, u8, u8, u8)]) -> History {
         threads: u32::from(sort.threads),
         variables: sort.variables,
         locks: sort.locks,
-        objects: 2,
+        objects: 3,
         locations: 64,
         ..History::default()
     };
     let mut holders: Vec<Vec<(u16, bool)>> = vec![Vec::new(); sort.locks as usize];
     let mut stacks: Vec<Vec<(u32, bool)>> = vec![Vec::new(); usize::from(sort.threads)];
+    let threads = usize::from(sort.threads);
+    let (mut begun, mut ended) = (vec![!sort.rich; threads], vec![false; threads]);
+    begun[0] = true;
+    // What a thread waits for, and whether it was woken.
+    let mut waiting: Vec<Option<(u32, bool)>> = vec![None; threads];
+    let mut announced = vec![false; threads];
     for &(thread, what, target, place) in dice {
         let thread = u16::from(thread) % sort.threads;
+        let me = usize::from(thread);
+        if ended[me] {
+            continue;
+        }
+        if !begun[me] {
+            begun[me] = true;
+            history.sources.push(history.len() as u64);
+            history.events.push(Event::new(0, Op::Fork, u32::from(thread), 40));
+            if ended[0] {
+                ended[me] = true;
+            }
+            continue;
+        }
         let lock = u32::from(target) % sort.locks;
         let variable = u32::from(target) % sort.variables;
         let place = u32::from(place) % 3;
@@ -58,6 +79,35 @@ fn history(sort: Sort, dice: &[(u8, u8, u8, u8)]) -> History {
                 holders[lock as usize].retain(|(holder, _)| *holder != thread);
                 (if shared { Op::ReleaseShared } else { Op::Release }, lock)
             }
+            _ if waiting[me].is_some() => match waiting[me].take() {
+                Some((object, true)) => (Op::Woken, object),
+                unwoken => {
+                    waiting[me] = unwoken;
+                    continue;
+                }
+            },
+            13 if sort.rich => match place {
+                0 => {
+                    waiting[me] = Some((2, false));
+                    (Op::Wait, 2)
+                }
+                1 => {
+                    waiting.iter_mut().flatten().for_each(|wait| wait.1 = true);
+                    (Op::Broadcast, 2)
+                }
+                _ => {
+                    announced[me] = !announced[me];
+                    (if announced[me] { Op::Enter } else { Op::Exit }, 0)
+                }
+            },
+            14 if sort.rich && place == 0 => {
+                let child = variable as usize + 1;
+                if thread != 0 || child >= threads || !begun[child] || ended[child] || waiting[child].is_some() {
+                    continue;
+                }
+                ended[child] = true;
+                (Op::Join, child as u32)
+            }
             6 if sort.posts => (if place == 0 { Op::Take } else { Op::Post }, lock % 2),
             7 if sort.atomics => ([Op::AtomicRead, Op::AtomicWrite, Op::AtomicUpdate][place as usize], variable),
             8..=11 => (Op::Read, variable),
@@ -65,7 +115,11 @@ fn history(sort: Sort, dice: &[(u8, u8, u8, u8)]) -> History {
         };
         // An instruction does one thing.
         let location = op as u32 * 3 + place;
-        history.sources.push(history.len() as u64);
+        let before = history.events.last();
+        let together =
+            sort.rich && place == 2 && op.is_access() && before.is_some_and(|e| e.thread == thread && e.op.is_access());
+        let number = history.len() as u64;
+        history.sources.push(if together { history.sources[history.len() - 1] } else { number });
         history.events.push(Event::new(thread, op, target, location));
     }
     history
@@ -92,7 +146,9 @@ fn closure(history: &History, atomics: bool) -> Vec<Vec<bool>> {
                 && a.op.writes()
                 && a.target == b.target
                 && events[i + 1..j].iter().all(|c| !(c.op.writes() && c.target == b.target));
-            before[i][j] = a.thread == b.thread || posted || read;
+            let made = a.op == Op::Fork && a.target == u32::from(b.thread);
+            let awaited = b.op == Op::Join && b.target == u32::from(a.thread);
+            before[i][j] = a.thread == b.thread || posted || read || made || awaited;
         }
         for i in 0..j {
             for k in i + 1..j {
@@ -338,21 +394,22 @@ fn same(history: &History, kinds: &[Kind]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-const SMALL: Sort = Sort { threads: 3, variables: 2, locks: 2, atomics: true, posts: true };
+const SMALL: Sort = Sort { threads: 3, variables: 2, locks: 2, atomics: true, posts: true, rich: false };
+const RICH: Sort = Sort { rich: true, ..SMALL };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pairs(dice in dice(40)) {
-        let history = history(SMALL, &dice);
+        let history = history(RICH, &dice);
         let kinds = [Kind::DataRace, Kind::OrderViolation];
         same(&history, &kinds)?;
     }
 
     #[test]
     fn triples(dice in dice(40)) {
-        let history = history(SMALL, &dice);
+        let history = history(RICH, &dice);
         let kinds = [Kind::AtomicityViolation];
         same(&history, &kinds)?;
     }
@@ -363,7 +420,7 @@ proptest! {
         let kinds = [Kind::AtomicSetViolation];
         let plain = history(Sort { atomics: false, posts: false, ..SMALL }, &dice);
         same(&plain, &kinds)?;
-        let ordered = history(SMALL, &dice);
+        let ordered = history(RICH, &dice);
         let (found, naive) = (found(&ordered, &kinds), naive(&ordered, &kinds));
         let more: Vec<_> = found.difference(&naive).collect();
         prop_assert!(more.is_empty(), "{more:?} in {}", show(&ordered));
@@ -372,14 +429,14 @@ proptest! {
     /// Every schedule obeys the rules and reaches its goal.
     #[test]
     fn schedules(dice in dice(60)) {
-        let history = history(SMALL, &dice);
+        let history = history(RICH, &dice);
         let graph = Graph::new(&history, 256);
         let scheduler = Scheduler::new(&graph);
         for candidate in predict(&history, &Options::default()).candidates {
             for goal in &candidate.goals {
                 if let Some(order) = scheduler.schedule(goal) {
-                    prop_assert_eq!(broken(&history, &order, true), None, "{}", show(&history));
-                    prop_assert!(reaches(&order, goal), "{:?}: {:?} in {}", goal, order, show(&history));
+                    prop_assert_eq!(broken(&history, &order, false), None, "{}", show(&history));
+                    prop_assert!(reaches(&history, &order, goal), "{:?}: {:?} in {}", goal, order, show(&history));
                 }
             }
         }
@@ -388,12 +445,13 @@ proptest! {
     /// What some order reaches, a schedule reaches: with nested locks.
     #[test]
     fn schedules_miss_nothing(dice in dice(18)) {
-        let history = history(Sort { threads: 2, ..SMALL }, &dice);
+        let history = history(RICH, &dice);
         let graph = Graph::new(&history, 256);
         let scheduler = Scheduler::new(&graph);
         for candidate in predict(&history, &Options::default()).candidates.iter().take(12) {
             for goal in &candidate.goals {
-                prop_assert_eq!(scheduler.schedule(goal).is_some(), possible(&history, goal), "{:?} in {}", goal, show(&history));
+                let missed = scheduler.schedule(goal).is_none() && possible(&history, goal);
+                prop_assert!(!missed, "{goal:?} in {}", show(&history));
             }
         }
     }

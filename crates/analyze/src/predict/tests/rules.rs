@@ -9,7 +9,7 @@ pub(super) fn broken(history: &History, order: &[EventNo], strict: bool) -> Opti
     let mut exclusive: Vec<Option<u16>> = vec![None; history.locks as usize];
     let mut shared: Vec<Vec<u16>> = vec![Vec::new(); history.locks as usize];
     let before = |number: EventNo| history.events[..number as usize].iter().zip(0_u32..);
-    for &number in order {
+    for (place, &number) in order.iter().enumerate() {
         let event = history.event(number)?;
         let fault = |what: &str| Some(format!("event {number}: {what} in {order:?}"));
         if done[number as usize] {
@@ -28,6 +28,12 @@ pub(super) fn broken(history: &History, order: &[EventNo], strict: bool) -> Opti
             if missing && other.op == Op::Fork && other.target == u32::from(event.thread) {
                 return fault("fork");
             }
+        }
+        let apart = number > 0
+            && history.sources[number as usize] == history.sources[number as usize - 1]
+            && order.get(place.wrapping_sub(1)) != Some(&(number - 1));
+        if apart {
+            return fault("one step");
         }
         let lock = event.target as usize;
         match event.op {
@@ -59,10 +65,18 @@ pub(super) fn broken(history: &History, order: &[EventNo], strict: bool) -> Opti
 }
 
 /// Whether an order reaches a goal.
-pub(super) fn reaches(order: &[EventNo], goal: &Goal) -> bool {
+pub(super) fn reaches(history: &History, order: &[EventNo], goal: &Goal) -> bool {
     let place = |event: &EventNo| order.iter().position(|other| other == event);
     match goal {
-        Goal::Race(first, second) => order.ends_with(&[*first, *second]),
+        Goal::Race(first, second) => {
+            // Nothing between them but the rest of their steps.
+            let source = |event: &EventNo| history.sources[*event as usize];
+            place(first).is_some_and(|at| {
+                let steps: Vec<u64> = order[at..].iter().map(source).collect();
+                order.last() == Some(second)
+                    && steps.iter().all(|step| *step == source(first) || *step == source(second))
+            })
+        }
         Goal::Order(events) => {
             let places: Vec<Option<usize>> = events.iter().map(place).collect();
             places.iter().all(Option::is_some) && places.is_sorted() && order.last() == events.last()
@@ -89,7 +103,7 @@ fn extend(
     order: &mut Vec<EventNo>,
     seen: &mut std::collections::BTreeSet<(Vec<EventNo>, Vec<EventNo>)>,
 ) -> bool {
-    if reaches(order, goal) {
+    if reaches(history, order, goal) {
         return true;
     }
     let mut sorted = order.clone();

@@ -183,7 +183,7 @@ fn rows() {
             let goal = &candidate.goals[0];
             let order = scheduler.schedule(goal).unwrap_or_else(|| panic!("{}: no schedule for {goal:?}", row.name));
             assert_eq!(broken(&history, &order, false), None, "{}", row.name);
-            assert!(reaches(&order, goal), "{}: {order:?} does not reach {goal:?}", row.name);
+            assert!(reaches(&history, &order, goal), "{}: {order:?} does not reach {goal:?}", row.name);
         }
         for pattern in row.never {
             let found = names.iter().find(|(name, _)| name == pattern);
