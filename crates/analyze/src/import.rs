@@ -2,8 +2,9 @@
 //!
 //! What becomes of what:
 //!
-//! - Memory is cut into *variables* at every boundary that some access of the trace has; an access to several of them is an
-//!   event of each. A heap block is told apart from a later one at the same address.
+//! - Memory is cut into *variables* at every boundary that some write of the trace has; an access to several of them is an
+//!   event of each, and who reads a part of one reads it: the last write to that part was to all of it. A heap block is told
+//!   apart from a later one at the same address.
 //! - A `free` writes every variable of its block that another thread touched.
 //! - A failed compare-exchange is an atomic read of its failure order. A read-modify-write by a plain compound
 //!   hook is a read and a write.
@@ -472,7 +473,11 @@ impl Importer {
         }
         let mut nodes = std::mem::take(&mut self.nodes);
         nodes.clear();
-        self.cells.cover(addr, end, touch, &mut nodes);
+        if writes {
+            self.cells.cover(addr, end, touch, &mut nodes);
+        } else {
+            self.cells.read(addr, end, at.thread, &mut nodes);
+        }
         for node in &nodes {
             for op in ops {
                 let event = Event { op: *op, order, thread: at.thread, target: *node, location };

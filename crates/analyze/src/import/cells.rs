@@ -1,9 +1,12 @@
-//! Memory cut into variables, at every boundary that some access has.
+//! Memory cut into variables, at every boundary that some write has.
+//!
+//! Reads need no boundaries: every write is to the whole of a variable, so whoever reads a part of it reads what the last write
+//! to all of it left, and conflicts with nobody else.
 //!
 //! All is done in one pass. A *cell* is a run of bytes without a boundary so far. An access whose bounds are those of a
-//! cell, which is nearly every one, finds it with one look; any other cuts cells in two. Events that are already noted
-//! refer to *nodes*: the node of a cell that is cut becomes the parent of two, and at the end an event of a node is an
-//! event of each leaf below it.
+//! cell, which is nearly every one, finds it with one look; a write of others cuts cells in two, a read is a *view*
+//! of a part. Events that are already noted refer to *nodes*: the node of a cell that is cut becomes the parent of
+//! two. At the end an event of a node is an event of each leaf below it, and one of a view of those that it has bytes of.
 //!
 //! Addresses are found by *slots* of four bytes, in pages. A cell that begins with a slot and is as long as an access of the
 //! machine is in its slot and nowhere else. All others, and those that are to be cut, are *extents*: a slot has the
@@ -38,8 +41,8 @@ pub(super) const SHARED: u8 = 1;
 pub(super) const WRITTEN: u8 = 2;
 /// Races are declared benign.
 pub(super) const BENIGN: u8 = 4;
-/// Not memory: the state of a lock or semaphore.
-pub(super) const STATE: u8 = 8;
+/// Not a cell, but a part of the node in `kids`.
+pub(super) const VIEW: u8 = 8;
 
 /// Who touches memory, and how.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +115,26 @@ pub(super) struct Node {
     pub(super) len: u32,
     /// The first of two nodes in its place, or 0: then it is a leaf.
     pub(super) kids: u32,
-    /// Of a leaf; known when [`Cells::settle`] was called.
+    /// Of a leaf: the first thread that touched it. What touched a node above it, or a view, does not count. Known when
+    /// [`Cells::settle`] was called, and so are the flags.
+    pub(super) first: u16,
     pub(super) flags: u8,
+}
+
+impl Node {
+    fn of(start: u64, end: u64) -> Node {
+        Node { start, len: (end - start) as u32, kids: 0, first: NOBODY, flags: 0 }
+    }
+
+    /// One past its last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Somebody touches it.
+    pub(super) fn touch(&mut self, touch: Touch) {
+        touch.apply(&mut self.first, &mut self.flags);
+    }
 }
 
 /// All variables of a process, dead ones too.
@@ -128,6 +149,8 @@ pub(super) struct Cells {
     spare: Vec<u32>,
     extents: Vec<Extent>,
     nodes: Vec<Node>,
+    /// Views: node, first byte, bytes. Only looked up.
+    views: FxHashMap<(u32, u64, u32), u32>,
 }
 
 impl Cells {
@@ -139,6 +162,7 @@ impl Cells {
             spare: Vec::new(),
             extents: vec![Extent::default()],
             nodes: vec![Node::default()],
+            views: FxHashMap::default(),
         }
     }
 
@@ -181,6 +205,73 @@ impl Cells {
             id = extent.next;
         }
         None
+    }
+
+    /// The nodes of these bytes, and views of nodes that have others too.
+    pub(super) fn read(&mut self, addr: u64, end: u64, thread: u16, nodes: &mut Vec<u32>) {
+        let touch = Touch { thread, mark: 0 };
+        let mut at = addr;
+        while at < end {
+            let (number, page) = (at >> SLOT_SHIFT, at >> SLOT_SHIFT >> PAGE_SHIFT);
+            let found = match self.page(page) {
+                Page::Slots(begin) => Some((begin, number as usize % PAGE)).filter(|(begin, slot)| {
+                    let slot = self.slots[begin + slot];
+                    slot.is_cell() || slot.form == TAIL
+                }),
+                _ => None,
+            };
+            let (node, start, stop) = if let Some((begin, mut slot)) = found {
+                while self.slots[begin + slot].form == TAIL {
+                    slot -= 1;
+                }
+                let cell = &mut self.slots[begin + slot];
+                let start = (page << PAGE_SHIFT | slot as u64) << SLOT_SHIFT;
+                let stop = start + u64::from(cell.form);
+                if stop <= at {
+                    // Behind a cell that does not fill its slot.
+                    self.extend(start, stop);
+                    continue;
+                }
+                if addr <= start && stop <= end {
+                    touch.apply(&mut cell.first, &mut cell.flags);
+                }
+                (cell.target, start, stop)
+            } else {
+                let mut id = self.find(at);
+                let begins = match id {
+                    0 => self.next_used(number + 1, end.div_ceil(SLOT)).unwrap_or(end),
+                    id => self.of(id).start,
+                };
+                if begins > at {
+                    let stop = begins.min(end);
+                    if let Some(node) = self.simple(at, stop, touch) {
+                        nodes.push(node);
+                        at = stop;
+                        continue;
+                    }
+                    id = self.make(at, stop);
+                }
+                let extent = &mut self.extents[id as usize];
+                if addr <= extent.start && extent.end <= end {
+                    touch.apply(&mut extent.first, &mut extent.flags);
+                }
+                (extent.node, extent.start, extent.end)
+            };
+            let node =
+                if addr <= start && stop <= end { node } else { self.view(node, addr.max(start), end.min(stop)) };
+            nodes.push(node);
+            at = stop;
+        }
+    }
+
+    fn view(&mut self, node: u32, start: u64, end: u64) -> u32 {
+        let next = self.nodes.len() as u32;
+        let len = (end - start) as u32;
+        let view = *self.views.entry((node, start, len)).or_insert(next);
+        if view == next {
+            self.nodes.push(Node { start, len, kids: node, first: NOBODY, flags: VIEW });
+        }
+        view
     }
 
     /// The nodes of these bytes, after cutting at their ends.
@@ -284,7 +375,7 @@ impl Cells {
 
     /// A variable that is not memory.
     pub(super) fn state(&mut self, addr: u64) -> u32 {
-        self.nodes.push(Node { start: addr, len: 0, kids: 0, flags: SHARED | WRITTEN | STATE });
+        self.nodes.push(Node { flags: SHARED | WRITTEN, ..Node::of(addr, addr) });
         self.nodes.len() as u32 - 1
     }
 
@@ -292,12 +383,12 @@ impl Cells {
     pub(super) fn settle(self) -> Vec<Node> {
         let Cells { slots, extents, mut nodes, .. } = self;
         for slot in slots.iter().filter(|slot| slot.is_cell()) {
-            nodes[slot.target as usize].flags |= slot.flags;
+            let node = &mut nodes[slot.target as usize];
+            (node.first, node.flags) = (slot.first, slot.flags);
         }
         for extent in extents.iter().skip(1) {
             let node = &mut nodes[extent.node as usize];
-            (node.start, node.len) = (extent.start, (extent.end - extent.start) as u32);
-            node.flags |= extent.flags;
+            (node.first, node.flags) = (extent.first, extent.flags);
         }
         nodes
     }
@@ -324,7 +415,7 @@ impl Cells {
         touch.apply(&mut cell.first, &mut cell.flags);
         room.fill(Slot { form: TAIL, ..Slot::default() });
         room[0] = cell;
-        self.nodes.push(Node { start: addr, len: size as u32, kids: 0, flags: 0 });
+        self.nodes.push(Node::of(addr, end));
         Some(node)
     }
 
@@ -390,18 +481,19 @@ impl Cells {
         let kids = self.nodes.len() as u32;
         let other = self.extents.len() as u32;
         self.nodes[whole.node as usize].kids = kids;
-        self.nodes.extend([Node::default(); 2]);
+        self.nodes.extend([Node::of(whole.start, at), Node::of(at, whole.end)]);
+        // What touched the whole is an event of its node.
+        let whole = Extent { first: NOBODY, flags: whole.flags & BENIGN, ..whole };
         let inside = !at.is_multiple_of(SLOT);
         let last = (whole.end - 1) >> SLOT_SHIFT;
         if at - whole.start >= whole.end - at {
-            let low = &mut self.extents[id as usize];
-            (low.end, low.node, low.next) = (at, kids, if inside { other } else { 0 });
+            let next = if inside { other } else { 0 };
+            self.extents[id as usize] = Extent { end: at, node: kids, next, ..whole };
             self.extents.push(Extent { start: at, node: kids + 1, ..whole });
             self.fill((at >> SLOT_SHIFT) + u64::from(inside), last + 1, other);
             return;
         }
-        let high = &mut self.extents[id as usize];
-        (high.start, high.node) = (at, kids + 1);
+        self.extents[id as usize] = Extent { start: at, node: kids + 1, ..whole };
         let next = if inside { id } else { 0 };
         self.extents.push(Extent { end: at, node: kids, next, ..whole });
         let first = whole.start >> SLOT_SHIFT;
@@ -428,7 +520,7 @@ impl Cells {
             after = self.entry(last);
         }
         let (id, node) = (self.extents.len() as u32, self.nodes.len() as u32);
-        self.nodes.push(Node::default());
+        self.nodes.push(Node::of(start, end));
         self.extents.push(Extent { start, end, next: after, node, first: NOBODY, flags: 0 });
         match before {
             0 => self.set(first, id),
@@ -500,7 +592,8 @@ impl Cells {
                 let first = at + begin as usize % PAGE;
                 for slot in &mut self.slots[first..first + (end - begin) as usize] {
                     if slot.is_cell() {
-                        self.nodes[slot.target as usize].flags |= slot.flags;
+                        let node = &mut self.nodes[slot.target as usize];
+                        (node.first, node.flags) = (slot.first, slot.flags);
                     }
                     *slot = Slot::default();
                 }
@@ -545,18 +638,29 @@ impl Cells {
     }
 
     /// The first extent of slots `from..to`, which have no cells.
-    fn next_extent(&mut self, mut from: u64, to: u64) -> Option<u32> {
+    fn next_extent(&mut self, from: u64, to: u64) -> Option<u32> {
+        self.next_slot(from, to).map(|(slot, _)| slot.target)
+    }
+
+    /// Where the first cell or extent of slots `from..to` begins.
+    fn next_used(&mut self, from: u64, to: u64) -> Option<u64> {
+        let (slot, number) = self.next_slot(from, to)?;
+        Some(if slot.form == COMPLEX { self.of(slot.target).start } else { number << SLOT_SHIFT })
+    }
+
+    /// The first of slots `from..to` that is not empty, and its number.
+    fn next_slot(&mut self, mut from: u64, to: u64) -> Option<(Slot, u64)> {
         while from < to {
             let page = from >> PAGE_SHIFT;
             let end = to.min((page + 1) << PAGE_SHIFT);
             match self.page(page) {
                 Page::Empty => {}
-                Page::Whole(id) => return Some(id),
+                Page::Whole(id) => return Some((complex(id), from)),
                 Page::Slots(at) => {
                     let first = at + from as usize % PAGE;
                     let slots = &self.slots[first..first + (end - from) as usize];
-                    if let Some(slot) = slots.iter().find(|slot| slot.form == COMPLEX) {
-                        return Some(slot.target);
+                    if let Some(step) = slots.iter().position(|slot| slot.form != EMPTY) {
+                        return Some((slots[step], from + step as u64));
                     }
                 }
             }

@@ -4,11 +4,12 @@
 //! left out before it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use selvedge_events::Order;
 
-use super::cells::{BENIGN, Node, SHARED, WRITTEN};
+use super::cells::{BENIGN, Node, SHARED, Touch, VIEW, WRITTEN};
 use super::{Imported, Importer, LeftOut, Object, Options, Sort, Variable};
 use crate::history::{Event, History, Op};
 
@@ -44,12 +45,15 @@ const FREED: Order = Order::Consume;
 const NEW: u32 = u32::MAX;
 /// Left out.
 const NONE: u32 = u32::MAX - 1;
-/// To be looked at: cut in two, or benign.
+/// To be looked at: cut in two, a view, or benign.
 const ODD: u32 = u32::MAX - 2;
 
 pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
     let Importer { draft, ordinal, cells, locks, objects, locations, threads, left_out, .. } = importer;
-    let nodes = cells.settle();
+    let mut tree = Tree::of(cells.settle());
+    for event in draft.events.iter().filter(|event| event.op.is_access()) {
+        tree.touch(event);
+    }
     let mut all = objects.all;
     let as_objects = locks.all.iter().map(|held| {
         let addr = held.lock.addr;
@@ -60,14 +64,13 @@ pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
     });
     let as_objects: Vec<Option<u32>> = as_objects.collect();
     let mut finish = Finish {
-        numbers: nodes.iter().map(|node| first_number(node, options.keep_private)).collect(),
+        numbers: tree.nodes.iter().map(|node| first_number(node, options.keep_private)).collect(),
         variables: Vec::new(),
         out: Rewrite::new(draft),
-        nodes,
+        tree,
         odd: FxHashMap::default(),
         keep_private: options.keep_private,
         left_out,
-        stack: Vec::new(),
     };
     finish.left_out.irregular_locks = as_objects.iter().flatten().count() as u64;
     while let Some(noted) = finish.out.next() {
@@ -156,7 +159,7 @@ fn first_number(node: &Node, keep_private: bool) -> u32 {
 
 struct Finish {
     out: Rewrite,
-    nodes: Vec<Node>,
+    tree: Tree,
     /// For each node its variable, or [`NEW`], [`NONE`], [`ODD`].
     numbers: Vec<u32>,
     /// Variables of odd nodes. Only looked up.
@@ -164,8 +167,6 @@ struct Finish {
     variables: Vec<Variable>,
     keep_private: bool,
     left_out: LeftOut,
-    /// Nodes yet to be looked at, last first.
-    stack: Vec<u32>,
 }
 
 impl Finish {
@@ -184,7 +185,7 @@ impl Finish {
                 self.odd(noted);
                 return;
             }
-            _ if is_free(&event) && !matters(&self.nodes[node as usize]) => return,
+            _ if is_free(&event) && !matters(&self.tree.nodes[node as usize]) => return,
             NEW => number = self.variable(node),
             _ => {}
         }
@@ -198,7 +199,7 @@ impl Finish {
     /// Gives a node a number.
     fn variable(&mut self, node: u32) -> u32 {
         let number = self.variables.len() as u32;
-        let Node { start: addr, len: size, .. } = self.nodes[node as usize];
+        let Node { start: addr, len: size, .. } = self.tree.nodes[node as usize];
         self.variables.push(Variable { addr, size, first: self.out.written() as u32 });
         if self.numbers[node as usize] == ODD {
             self.odd.insert(node, number);
@@ -208,24 +209,19 @@ impl Finish {
         number
     }
 
-    #[cold]
     fn odd(&mut self, noted: Noted) {
-        self.stack.push(noted.event.target);
-        while let Some(at) = self.stack.pop() {
-            let node = self.nodes[at as usize];
-            if node.kids != 0 {
-                self.stack.extend([node.kids + 1, node.kids]);
-                continue;
-            }
+        for place in self.tree.leaves(noted.event.target) {
+            let leaf = self.tree.leaf(noted.event.target, place);
+            let node = self.tree.nodes[leaf as usize];
             let mut event = noted.event;
             let freed = is_free(&event);
             if !matters(&node) && (freed || !self.keep_private) {
                 self.left_out.private += u64::from(!freed);
                 continue;
             }
-            event.target = match self.numbers[at as usize] {
-                ODD => self.odd.get(&at).copied().unwrap_or_else(|| self.variable(at)),
-                NEW => self.variable(at),
+            event.target = match self.numbers[leaf as usize] {
+                ODD => self.odd.get(&leaf).copied().unwrap_or_else(|| self.variable(leaf)),
+                NEW => self.variable(leaf),
                 number => number,
             };
             if !event.op.is_atomic() {
@@ -236,6 +232,80 @@ impl Finish {
                 }
             }
             self.out.put(Noted { event, ..noted });
+        }
+    }
+}
+
+/// Nodes, with the leaves below each in the order of addresses.
+struct Tree {
+    nodes: Vec<Node>,
+    leaves: Vec<u32>,
+    /// For each node that was cut, where its leaves are.
+    spans: FxHashMap<u32, Range<u32>>,
+}
+
+impl Tree {
+    fn of(nodes: Vec<Node>) -> Tree {
+        let mut tree = Tree { nodes, leaves: Vec::new(), spans: FxHashMap::default() };
+        let mut stack = Vec::new();
+        for root in 0..tree.nodes.len() as u32 {
+            // Parents come before their children.
+            if tree.is_cut(root) && !tree.spans.contains_key(&root) {
+                stack.push((root, None));
+            }
+            while let Some((node, begin)) = stack.pop() {
+                let here = tree.leaves.len() as u32;
+                if let Some(begin) = begin {
+                    tree.spans.insert(node, begin..here);
+                } else if tree.is_cut(node) {
+                    let kids = tree.nodes[node as usize].kids;
+                    stack.extend([(node, Some(here)), (kids + 1, None), (kids, None)]);
+                } else {
+                    tree.leaves.push(node);
+                }
+            }
+        }
+        tree
+    }
+
+    fn is_cut(&self, node: u32) -> bool {
+        let node = &self.nodes[node as usize];
+        node.kids != 0 && node.flags & VIEW == 0
+    }
+
+    /// Where the leaves of a node or view are; means something to [`Tree::leaf`].
+    fn leaves(&self, at: u32) -> Range<u32> {
+        let node = &self.nodes[at as usize];
+        let of = if node.flags & VIEW != 0 { node.kids } else { at };
+        let Some(span) = self.spans.get(&of).cloned() else { return 0..1 };
+        if of == at {
+            return span;
+        }
+        let leaves = &self.leaves[span.start as usize..span.end as usize];
+        let first = leaves.partition_point(|leaf| self.nodes[*leaf as usize].end() <= node.start);
+        let last = leaves.partition_point(|leaf| self.nodes[*leaf as usize].start < node.end());
+        span.start + first as u32..span.start + last as u32
+    }
+
+    fn leaf(&self, at: u32, place: u32) -> u32 {
+        let node = &self.nodes[at as usize];
+        match (node.kids, node.flags & VIEW != 0) {
+            (0, _) => at,
+            (of, true) if !self.is_cut(of) => of,
+            _ => self.leaves[place as usize],
+        }
+    }
+
+    /// Tells the leaves of a node that was cut, and of a view, who touched it.
+    #[inline]
+    fn touch(&mut self, event: &Event) {
+        if self.nodes[event.target as usize].kids == 0 {
+            return;
+        }
+        let touch = Touch { thread: event.thread, mark: if event.op.writes() { WRITTEN } else { 0 } };
+        for place in self.leaves(event.target) {
+            let leaf = self.leaf(event.target, place);
+            self.nodes[leaf as usize].touch(touch);
         }
     }
 }
