@@ -69,7 +69,13 @@ fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
             let history = import(process, &Options::default()).history;
             let outlook = foresee(&history, &patterns);
             note(&format!("run {name}: {}", figures(&history, &outlook)));
-            let named = |events: Vec<u64>, kind| pursued::foretold(process, kind, &events);
+            let events = |foreseen: &Foreseen| foreseen.prediction.goal.events();
+            let source = |event: u32| history.sources.get(event as usize).copied();
+            let wanted = outlook.foreseen.iter().flat_map(events).filter_map(source).collect();
+            let known = pursued::accesses(process, &wanted);
+            let named = |events: Vec<u64>, kind| {
+                pursued::as_finding(kind, events.iter().filter_map(|event| known.get(event)).cloned().collect())
+            };
             listed.extend(findings(&history, &outlook, named));
         }
         if !args.no_confirm {

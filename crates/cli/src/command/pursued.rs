@@ -1,5 +1,6 @@
 //! What `hunt` and `predict` say about what they found.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,8 +17,9 @@ use selvedge_findings::{Access, ExitCode, Finding, Harm, Kind, Program, Report, 
 use selvedge_report::Names;
 use selvedge_report::anomaly::{Anomaly, Told};
 use selvedge_report::columns::ColumnOptions;
+use selvedge_report::fingerprint::Fingerprint;
 use selvedge_report::hang::{Hang, write_hang};
-use selvedge_report::view::{Filter, views};
+use selvedge_report::view::{Filter, View, views};
 use selvedge_trace::Run;
 
 use crate::args::TryArgs;
@@ -72,44 +74,39 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
     let mut out = anstream::stdout().lock();
     let (mut findings, mut shown, mut quiet, mut alike) = (Vec::new(), 0_u32, 0_u32, 0_u32);
     let mut told: Vec<(String, u32)> = Vec::new();
+    let foretold = Foretold::of(hunted);
     for tried in ordered(hunted) {
         let Some(Verdict::Confirmed(happened)) = &tried.verdict else {
-            findings.push(unconfirmed(hunted, tried));
+            findings.push(foretold.finding(tried));
             continue;
         };
-        let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(Shown { text, finding }) = show(tried, happened, &clips, &name, args.timeout)? else {
-            findings.push(unconfirmed(hunted, tried));
-            continue;
-        };
-        // Patterns overlap: a race is one finding, whichever access comes first.
-        if findings.iter().any(|known: &Finding| known.id == finding.id && known.status == Status::Confirmed) {
-            continue;
-        }
-        let worth = args.all || is_worth_showing(&finding);
-        let signature = happened.clip.signature().map(|signature| signature.detail.clone());
-        let again = signature.map_or(0, |signature| {
-            let known = told.iter_mut().find(|(known, _)| *known == signature);
-            match known {
-                Some((_, count)) => {
-                    *count += 1;
-                    *count
-                }
-                None => {
-                    told.push((signature, 1));
-                    1
-                }
-            }
-        });
-        if !worth {
+        let harmless = happened.clip.wrong.is_none();
+        if harmless && !args.all && !is_wrong_by_itself(tried.prediction.kind) {
+            findings.push(foretold.finding(tried));
             quiet += 1;
-        } else if again > ALIKE && finding.kind != Kind::DataRace && !args.all {
-            alike += 1;
-        } else {
-            write!(out, "{text}")?;
-            shown += 1;
+            continue;
         }
-        findings.push(finding);
+        let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let all = show(tried, happened, &clips, &name, args.timeout)?;
+        if all.is_empty() {
+            findings.push(foretold.finding(tried));
+            continue;
+        }
+        for Shown { text, finding } in all {
+            // Patterns overlap: a race is one finding, whichever access comes first.
+            if findings.iter().any(|known: &Finding| known.id == finding.id && known.status == Status::Confirmed) {
+                continue;
+            }
+            let signature = happened.clip.signature().map(|signature| signature.detail.clone());
+            let again = signature.map_or(0, |signature| count(&mut told, signature));
+            if again > ALIKE && finding.kind != Kind::DataRace && !args.all {
+                alike += 1;
+            } else {
+                write!(out, "{text}")?;
+                shown += 1;
+            }
+            findings.push(finding);
+        }
     }
     out.flush()?;
     note_failed(hunted, &clips)?;
@@ -121,12 +118,30 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
     Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
 
+/// How often this was said, with this time.
+fn count(told: &mut Vec<(String, u32)>, what: String) -> u32 {
+    match told.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, count)) => {
+            *count += 1;
+            *count
+        }
+        None => {
+            told.push((what, 1));
+            1
+        }
+    }
+}
+
 /// Findings that end in the same way: so many are shown, the others counted.
 const ALIKE: u32 = 2;
 
 /// Races, deadlocks and lost wake-ups are wrong by themselves; other orders are wrong where they do harm.
+fn is_wrong_by_itself(kind: Kind) -> bool {
+    matches!(kind, Kind::DataRace | Kind::Deadlock | Kind::LostWakeup)
+}
+
 fn is_worth_showing(finding: &Finding) -> bool {
-    finding.harm != Harm::NoneSeen || matches!(finding.kind, Kind::DataRace | Kind::Deadlock | Kind::LostWakeup)
+    finding.harm != Harm::NoneSeen || is_wrong_by_itself(finding.kind)
 }
 
 /// Those that did harm first; of these the ones that say most about why.
@@ -152,100 +167,131 @@ fn ordered(hunted: &Hunted) -> Vec<&Tried> {
     tried
 }
 
+/// What a confirmed prediction is told as. One that ended in a hang is two findings: who waits for whom, and the order that
+/// led there.
 fn show(
     tried: &Tried,
     happened: &Happened,
     clips: &Path,
     program: &str,
     timeout: Duration,
-) -> Result<Option<Shown>, Failure> {
+) -> Result<Vec<Shown>, Failure> {
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let how = Alone { record: true, ..Alone::default() };
     let clip = &happened.clip;
     ready(clip, dir.path(), how).map_err(explain::usage)?.run(timeout).map_err(explain::usage)?;
-    let Ok(run) = Run::open(dir.path()) else { return Ok(None) };
-    let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(None) };
+    let Ok(run) = Run::open(dir.path()) else { return Ok(Vec::new()) };
+    let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(Vec::new()) };
     let names = Names::new(process);
     let harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
+    let proved = tried.prediction.proof.as_ref().map(|proof| proof.relation.name());
+    let pattern = tried.prediction.pattern.as_str();
+    let keep = |finding: &mut Finding| {
+        let path = clips.join(format!("{program}-{}.clip", finding.id.get(..8).unwrap_or("finding")));
+        clip.save(&path).map_err(|error| Failure::usage(&error))?;
+        finding.clip = Some(path.display().to_string());
+        finding.replay = Some(format!("selvedge replay {}", path.display()));
+        finding.proved = proved.map(str::to_owned);
+        finding.pattern = Some(pattern.to_owned());
+        Ok::<_, Failure>(explain::again(clip, &path))
+    };
+    let mut all = Vec::new();
+    let hang = (harm == Harm::Hang).then(|| Hang::of(&names)).flatten();
+    if let Some((mut finding, hang)) = hang.map(|hang| (hang.finding(), hang))
+        && !finding.accesses.is_empty()
+    {
+        let lines = keep(&mut finding)?;
+        let mut text = Vec::new();
+        write_hang(&hang, process.file().header().pid, &lines, &mut text)?;
+        all.push(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding });
+    }
+    if !all.is_empty() && matches!(tried.prediction.kind, Kind::Deadlock | Kind::LostWakeup) {
+        return Ok(all);
+    }
     let told = Told {
         kind: tried.prediction.kind,
-        pattern: &tried.prediction.pattern,
-        proved: tried.prediction.proof.as_ref().map(|proof| proof.relation.name()),
+        pattern,
+        proved,
         numbers: &happened.shown.numbers,
         never: happened.shown.never.map(|at| (at.thread, at.place)),
         harm,
         harm_words: clip.wrong.as_ref().map(|wrong| wrong.words.as_str()),
     };
-    let mut text = Vec::new();
-    let hang = (harm == Harm::Hang).then(|| Hang::of(&names)).flatten();
-    let mut finding = match (Anomaly::of(&names, told.clone()), &hang) {
-        // Who waits for whom says more than the order that led there.
-        (_, Some(hang)) => {
-            let mut finding = hang.finding();
-            finding.proved = told.proved.map(str::to_owned);
-            finding.pattern = Some(told.pattern.to_owned());
-            finding
-        }
-        (Some(anomaly), _) => anomaly.finding(),
-        (None, _) => return Ok(None),
-    };
-    let path = clips.join(format!("{program}-{}.clip", finding.id.get(..8).unwrap_or("finding")));
-    clip.save(&path).map_err(|error| Failure::usage(&error))?;
-    finding.clip = Some(path.display().to_string());
-    finding.replay = Some(format!("selvedge replay {}", path.display()));
-    let lines = explain::again(clip, &path);
-    match (Anomaly::of(&names, told), hang) {
-        (_, Some(hang)) => write_hang(&hang, process.file().header().pid, &lines, &mut text)?,
-        (Some(anomaly), _) => {
-            let options = ColumnOptions { width: width(), ..ColumnOptions::default() };
-            anomaly.write(&names, &lines, options, &mut text)?;
-        }
-        (None, _) => return Ok(None),
+    if let Some(anomaly) = Anomaly::of(&names, told) {
+        let mut finding = anomaly.finding();
+        let lines = keep(&mut finding)?;
+        let mut text = Vec::new();
+        let options = ColumnOptions { width: width(), ..ColumnOptions::default() };
+        anomaly.write(&names, &lines, options, &mut text)?;
+        all.push(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding });
     }
-    Ok(Some(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding }))
+    Ok(all)
 }
 
-/// A prediction that was not made to happen, for the JSON.
-fn unconfirmed(hunted: &Hunted, tried: &Tried) -> Finding {
-    let process = hunted.recorded.get(tried.run).and_then(Recorded::process);
-    let mut finding = match process {
-        Some(process) => foretold(process, tried.prediction.kind, &tried.events),
-        None => Finding::new(String::new(), tried.prediction.kind, Vec::new()),
-    };
-    finding.proved = tried.prediction.proof.as_ref().map(|proof| proof.relation.name().to_owned());
-    finding.pattern = Some(tried.prediction.pattern.clone());
-    match &tried.verdict {
-        Some(Verdict::Refuted(why)) => {
-            finding.status = Status::Refuted;
-            finding.refuted = Some(why.name().to_owned());
-        }
-        _ => finding.status = Status::Predicted,
-    }
-    finding
+/// Predictions in the names of the runs that they are from, for the JSON.
+struct Foretold {
+    /// By run, then by number in its merged order.
+    accesses: Vec<BTreeMap<u64, Access>>,
 }
 
-/// A prediction in the names of the run that it is from; `events` are numbers in the merged order.
-pub(crate) fn foretold(process: &selvedge_trace::Process, kind: Kind, events: &[u64]) -> Finding {
-    use selvedge_report::fingerprint::Fingerprint;
-    let names = Names::new(process);
-    let filter = Filter::default();
-    let mut accesses: Vec<Option<Access>> = events.iter().map(|_| None).collect();
-    for (number, view) in (0_u64..).zip(views(&names, &filter)) {
-        for (wanted, slot) in events.iter().zip(&mut accesses) {
-            if *wanted == number {
-                *slot = Some(Access {
-                    thread: view.event.thread.0,
-                    op: view.op.to_owned(),
-                    function: view.source.function.clone(),
-                    file: view.source.file.clone(),
-                    line: view.source.line,
-                    variable: view.object.as_ref().map(|(name, _)| name.clone()),
-                    event: None,
-                });
+impl Foretold {
+    fn of(hunted: &Hunted) -> Foretold {
+        let mut wanted: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); hunted.recorded.len()];
+        for tried in &hunted.tried {
+            if let Some(wanted) = wanted.get_mut(tried.run) {
+                wanted.extend(&tried.events);
             }
         }
+        let accesses = hunted.recorded.iter().zip(&wanted).map(|(run, wanted)| match run.process() {
+            Some(process) => accesses(process, wanted),
+            None => BTreeMap::new(),
+        });
+        Foretold { accesses: accesses.collect() }
     }
-    let accesses: Vec<Access> = accesses.into_iter().flatten().collect();
+
+    fn finding(&self, tried: &Tried) -> Finding {
+        let known = self.accesses.get(tried.run);
+        let of = |event: &u64| known.and_then(|known| known.get(event)).cloned();
+        let mut finding = as_finding(tried.prediction.kind, tried.events.iter().filter_map(of).collect());
+        finding.proved = tried.prediction.proof.as_ref().map(|proof| proof.relation.name().to_owned());
+        finding.pattern = Some(tried.prediction.pattern.clone());
+        match &tried.verdict {
+            Some(Verdict::Confirmed(_)) => finding.status = Status::Confirmed,
+            Some(Verdict::Refuted(why)) => {
+                finding.status = Status::Refuted;
+                finding.refuted = Some(why.name().to_owned());
+            }
+            None => finding.status = Status::Predicted,
+        }
+        finding
+    }
+}
+
+/// Events of a run, by their numbers in the merged order, as accesses of a finding.
+pub(crate) fn accesses(process: &selvedge_trace::Process, wanted: &BTreeSet<u64>) -> BTreeMap<u64, Access> {
+    if wanted.is_empty() {
+        return BTreeMap::new();
+    }
+    let names = Names::new(process);
+    let filter = Filter::default();
+    let wanted = (0_u64..).zip(views(&names, &filter)).filter(|(number, _)| wanted.contains(number));
+    let access = |(number, view): (u64, View)| {
+        let access = Access {
+            thread: view.event.thread.0,
+            op: view.op.to_owned(),
+            function: view.source.function.clone(),
+            file: view.source.file.clone(),
+            line: view.source.line,
+            variable: view.object.as_ref().map(|(name, _)| name.clone()),
+            event: None,
+        };
+        (number, access)
+    };
+    wanted.map(access).collect()
+}
+
+/// A prediction that nothing has confirmed.
+pub(crate) fn as_finding(kind: Kind, accesses: Vec<Access>) -> Finding {
     let mut print = Fingerprint::new(kind.words());
     for access in &accesses {
         print.add(&access.op);
