@@ -8,7 +8,7 @@
 //! before an event must come before all later events of that event's thread, so each is passed over once for each thread.
 //! Departures: the ideals are there already (see the ideals' module), so variables are gone through one after the other
 //! and only one variable's accesses are at hand; plain and atomic accesses are kept apart, since two atomic
-//! accesses do not race; and a thread's accesses to a variable are kept apart by place, up to [`PLACES`] of them,
+//! accesses do not race; and a thread's accesses to a variable are kept apart by place, up to `PLACES` of them,
 //! since a race at a new pair of places must not hide behind a known one.
 //!
 //! Time: nearly linear for a given number of threads. Memory: a few words an event, and one word a thread for each
