@@ -24,6 +24,7 @@ const SLOT: u64 = 1 << SLOT_SHIFT;
 const PAGE: usize = 256;
 const PAGE_SHIFT: u32 = 8;
 const RECENT: usize = 1024;
+const VIEWS: usize = 4096;
 
 /// Most bytes of an access that are looked at.
 pub(super) const MAX_RANGE: u64 = 1 << 26;
@@ -43,6 +44,8 @@ pub(super) const WRITTEN: u8 = 2;
 pub(super) const BENIGN: u8 = 4;
 /// Not a cell, but a part of the node in `kids`.
 pub(super) const VIEW: u8 = 8;
+/// Cut in two; set when all is settled.
+pub(super) const CUT: u8 = 16;
 
 /// Who touches memory, and how.
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +152,8 @@ pub(super) struct Cells {
     spare: Vec<u32>,
     extents: Vec<Extent>,
     nodes: Vec<Node>,
-    /// Views: node, first byte, bytes. Only looked up.
-    views: FxHashMap<(u32, u64, u32), u32>,
+    /// Views made of late, each where its address says.
+    views: Box<[u32; VIEWS]>,
 }
 
 impl Cells {
@@ -162,7 +165,7 @@ impl Cells {
             spare: Vec::new(),
             extents: vec![Extent::default()],
             nodes: vec![Node::default()],
-            views: FxHashMap::default(),
+            views: Box::new([0; VIEWS]),
         }
     }
 
@@ -264,14 +267,16 @@ impl Cells {
         }
     }
 
+    /// A view of a part of a node. Looking for all that there ever were would cost more than making some again.
     fn view(&mut self, node: u32, start: u64, end: u64) -> u32 {
-        let next = self.nodes.len() as u32;
-        let len = (end - start) as u32;
-        let view = *self.views.entry((node, start, len)).or_insert(next);
-        if view == next {
-            self.nodes.push(Node { start, len, kids: node, first: NOBODY, flags: VIEW });
+        let view = Node { kids: node, flags: VIEW, ..Node::of(start, end) };
+        let recent = &mut self.views[(start ^ start >> 12) as usize % VIEWS];
+        let Node { start, len, kids, .. } = self.nodes[*recent as usize];
+        if (start, len, kids) != (view.start, view.len, view.kids) {
+            *recent = self.nodes.len() as u32;
+            self.nodes.push(view);
         }
-        view
+        *recent
     }
 
     /// The nodes of these bytes, after cutting at their ends.

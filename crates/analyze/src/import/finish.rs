@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use selvedge_events::Order;
 
-use super::cells::{BENIGN, Node, SHARED, Touch, VIEW, WRITTEN};
+use super::cells::{BENIGN, CUT, Node, SHARED, Touch, VIEW, WRITTEN};
 use super::{Imported, Importer, LeftOut, Object, Options, Sort, Variable};
 use crate::history::{Event, History, Op};
 
@@ -51,8 +51,19 @@ const ODD: u32 = u32::MAX - 2;
 pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
     let Importer { draft, ordinal, cells, locks, objects, locations, threads, left_out, .. } = importer;
     let mut tree = Tree::of(cells.settle());
-    for event in draft.events.iter().filter(|event| event.op.is_access()) {
-        tree.touch(event);
+    let is_odd = |node: &Node| node.kids != 0 || node.flags & BENIGN != 0;
+    let mut numbers: Vec<u32> = tree.nodes.iter().map(|node| if is_odd(node) { ODD } else { NEW }).collect();
+    if numbers.contains(&ODD) {
+        for event in draft.events.iter().filter(|event| event.op.is_access()) {
+            if numbers[event.target as usize] == ODD {
+                tree.touch(event);
+            }
+        }
+    }
+    for (number, node) in numbers.iter_mut().zip(&tree.nodes) {
+        if *number == NEW && !options.keep_private && !matters(node) {
+            *number = NONE;
+        }
     }
     let mut all = objects.all;
     let as_objects = locks.all.iter().map(|held| {
@@ -64,7 +75,7 @@ pub(super) fn finish(importer: Importer, options: &Options) -> Imported {
     });
     let as_objects: Vec<Option<u32>> = as_objects.collect();
     let mut finish = Finish {
-        numbers: tree.nodes.iter().map(|node| first_number(node, options.keep_private)).collect(),
+        numbers,
         variables: Vec::new(),
         out: Rewrite::new(draft),
         tree,
@@ -148,15 +159,6 @@ fn matters(node: &Node) -> bool {
     node.flags & (SHARED | WRITTEN) == SHARED | WRITTEN
 }
 
-fn first_number(node: &Node, keep_private: bool) -> u32 {
-    match node {
-        Node { kids: 1.., .. } => ODD,
-        node if node.flags & BENIGN != 0 => ODD,
-        node if matters(node) || keep_private => NEW,
-        _ => NONE,
-    }
-}
-
 struct Finish {
     out: Rewrite,
     tree: Tree,
@@ -210,102 +212,114 @@ impl Finish {
     }
 
     fn odd(&mut self, noted: Noted) {
-        for place in self.tree.leaves(noted.event.target) {
-            let leaf = self.tree.leaf(noted.event.target, place);
-            let node = self.tree.nodes[leaf as usize];
-            let mut event = noted.event;
-            let freed = is_free(&event);
-            if !matters(&node) && (freed || !self.keep_private) {
-                self.left_out.private += u64::from(!freed);
-                continue;
-            }
-            event.target = match self.numbers[leaf as usize] {
-                ODD => self.odd.get(&leaf).copied().unwrap_or_else(|| self.variable(leaf)),
-                NEW => self.variable(leaf),
-                number => number,
-            };
-            if !event.op.is_atomic() {
-                event.order = Order::SeqCst;
-                if node.flags & BENIGN != 0 && !freed {
-                    event.order = Order::Relaxed;
-                    event.op = if event.op == Op::Read { Op::AtomicRead } else { Op::AtomicWrite };
+        match self.tree.below(noted.event.target) {
+            Below::One(leaf) => self.leaf(noted, leaf),
+            Below::Several(places) => {
+                for place in places {
+                    let leaf = self.tree.leaves[place];
+                    self.leaf(noted, leaf);
                 }
             }
-            self.out.put(Noted { event, ..noted });
         }
+    }
+
+    fn leaf(&mut self, noted: Noted, leaf: u32) {
+        let node = self.tree.nodes[leaf as usize];
+        let mut event = noted.event;
+        let freed = is_free(&event);
+        if !matters(&node) && (freed || !self.keep_private) {
+            self.left_out.private += u64::from(!freed);
+            return;
+        }
+        event.target = match self.numbers[leaf as usize] {
+            ODD => self.odd.get(&leaf).copied().unwrap_or_else(|| self.variable(leaf)),
+            NEW => self.variable(leaf),
+            number => number,
+        };
+        if !event.op.is_atomic() {
+            event.order = Order::SeqCst;
+            if node.flags & BENIGN != 0 && !freed {
+                event.order = Order::Relaxed;
+                event.op = if event.op == Op::Read { Op::AtomicRead } else { Op::AtomicWrite };
+            }
+        }
+        self.out.put(Noted { event, ..noted });
     }
 }
 
-/// Nodes, with the leaves below each in the order of addresses.
+/// Nodes, with the leaves below each.
 struct Tree {
+    /// Of a node that was cut, `start` and `len` say where its leaves are.
     nodes: Vec<Node>,
+    /// In the order of addresses below each node.
     leaves: Vec<u32>,
-    /// For each node that was cut, where its leaves are.
-    spans: FxHashMap<u32, Range<u32>>,
+}
+
+/// The leaves that a node or view has bytes of.
+enum Below {
+    One(u32),
+    /// Where they are in [`Tree::leaves`].
+    Several(Range<usize>),
 }
 
 impl Tree {
     fn of(nodes: Vec<Node>) -> Tree {
-        let mut tree = Tree { nodes, leaves: Vec::new(), spans: FxHashMap::default() };
+        let mut tree = Tree { nodes, leaves: Vec::new() };
         let mut stack = Vec::new();
-        for root in 0..tree.nodes.len() as u32 {
+        for root in 0..tree.nodes.len() {
             // Parents come before their children.
-            if tree.is_cut(root) && !tree.spans.contains_key(&root) {
+            let Node { kids, flags, .. } = tree.nodes[root];
+            if kids != 0 && flags & (VIEW | CUT) == 0 {
                 stack.push((root, None));
             }
-            while let Some((node, begin)) = stack.pop() {
-                let here = tree.leaves.len() as u32;
+            while let Some((at, begin)) = stack.pop() {
+                let here = tree.leaves.len();
+                let node = &mut tree.nodes[at];
                 if let Some(begin) = begin {
-                    tree.spans.insert(node, begin..here);
-                } else if tree.is_cut(node) {
-                    let kids = tree.nodes[node as usize].kids;
-                    stack.extend([(node, Some(here)), (kids + 1, None), (kids, None)]);
+                    (node.start, node.len, node.flags) = (begin as u64, (here - begin) as u32, CUT);
+                } else if node.kids != 0 {
+                    let kids = node.kids as usize;
+                    stack.extend([(at, Some(here)), (kids + 1, None), (kids, None)]);
                 } else {
-                    tree.leaves.push(node);
+                    tree.leaves.push(at as u32);
                 }
             }
         }
         tree
     }
 
-    fn is_cut(&self, node: u32) -> bool {
-        let node = &self.nodes[node as usize];
-        node.kids != 0 && node.flags & VIEW == 0
-    }
-
-    /// Where the leaves of a node or view are; means something to [`Tree::leaf`].
-    fn leaves(&self, at: u32) -> Range<u32> {
+    fn below(&self, at: u32) -> Below {
         let node = &self.nodes[at as usize];
-        let of = if node.flags & VIEW != 0 { node.kids } else { at };
-        let Some(span) = self.spans.get(&of).cloned() else { return 0..1 };
-        if of == at {
-            return span;
+        if node.kids == 0 {
+            return Below::One(at);
         }
-        let leaves = &self.leaves[span.start as usize..span.end as usize];
+        let whole = if node.flags & VIEW != 0 { &self.nodes[node.kids as usize] } else { node };
+        if whole.kids == 0 {
+            return Below::One(node.kids);
+        }
+        let begin = whole.start as usize;
+        let leaves = &self.leaves[begin..begin + whole.len as usize];
+        if node.flags & VIEW == 0 {
+            return Below::Several(begin..begin + leaves.len());
+        }
         let first = leaves.partition_point(|leaf| self.nodes[*leaf as usize].end() <= node.start);
         let last = leaves.partition_point(|leaf| self.nodes[*leaf as usize].start < node.end());
-        span.start + first as u32..span.start + last as u32
-    }
-
-    fn leaf(&self, at: u32, place: u32) -> u32 {
-        let node = &self.nodes[at as usize];
-        match (node.kids, node.flags & VIEW != 0) {
-            (0, _) => at,
-            (of, true) if !self.is_cut(of) => of,
-            _ => self.leaves[place as usize],
-        }
+        Below::Several(begin + first..begin + last)
     }
 
     /// Tells the leaves of a node that was cut, and of a view, who touched it.
-    #[inline]
     fn touch(&mut self, event: &Event) {
         if self.nodes[event.target as usize].kids == 0 {
             return;
         }
         let touch = Touch { thread: event.thread, mark: if event.op.writes() { WRITTEN } else { 0 } };
-        for place in self.leaves(event.target) {
-            let leaf = self.leaf(event.target, place);
-            self.nodes[leaf as usize].touch(touch);
+        match self.below(event.target) {
+            Below::One(leaf) => self.nodes[leaf as usize].touch(touch),
+            Below::Several(places) => {
+                for leaf in &self.leaves[places] {
+                    self.nodes[*leaf as usize].touch(touch);
+                }
+            }
         }
     }
 }
