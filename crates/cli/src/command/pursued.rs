@@ -9,7 +9,7 @@ use selvedge_analyze::predict::Pattern;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::confirm::{Effort, Happened, Verdict};
 use selvedge_drive::controlled::{clips_dir, scratch};
-use selvedge_drive::hunt::{Figures, Hunted, Recorded, Step, Tried};
+use selvedge_drive::hunt::{Figures, Hunted, Step, Tried};
 use selvedge_drive::program::hex;
 use selvedge_drive::replay::{Alone, ready};
 use selvedge_drive::store::Store;
