@@ -67,7 +67,8 @@ pub struct Proof {
     /// What proves it.
     pub relation: Relation,
     /// The reordering: events in the order in which they are to happen. Of a race and of an order, the goal's own events
-    /// are the last; of a deadlock and a lost wake-up they are left out, and come next.
+    /// are the last; of a deadlock and a lost wake-up they are left out, and come next; a wake-up
+    /// that the waiter needs to get there is in it.
     pub witness: Vec<EventNo>,
 }
 

@@ -80,12 +80,113 @@ fn a_program_is_built_recorded_and_shown() {
 }
 
 #[test]
-fn the_demo_explains_itself() {
-    let output = Place::new().selvedge(&["demo"]);
+fn the_demo_is_a_hunt_that_ends_with_a_replay() {
+    let place = Place::new();
+    let output = place.selvedge(&["demo", "--keep", "kept"]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for expect in ["T1 alice (main/1)", "read balance", "Next:", "10/10 runs"] {
+    for expect in [
+        "WARNING: Selvedge: atomicity violation in covers / take",
+        "T1 alice (main/1)",
+        "balance",
+        "`counter` is held at the first access and given back before the last",
+        "Harm: exit code 1",
+        "Next:",
+    ] {
         assert!(shown.contains(expect), "no `{expect}` in\n{shown}");
+    }
+    let command = shown.lines().find_map(|line| line.trim().strip_prefix("Again:")).expect("a replay command").trim();
+    let clip = command.strip_prefix("selvedge replay ").expect("a replay command");
+    let replayed = place.selvedge(&["replay", clip]);
+    assert_eq!(replayed.status.code(), Some(66), "{}", text(&replayed.stderr));
+    assert!(text(&replayed.stdout).contains("exit code 1: "), "{}", text(&replayed.stdout));
+}
+
+/// A thread that uses what another has yet to make.
+const EARLY_USE: &str = "#include <pthread.h>\n#include <assert.h>\nstatic int *made;\nstatic int value = 7;\n\
+    static void *use(void *arg) { (void)arg; assert(*made == 7); return 0; }\n\
+    int main(void) {\n  pthread_t t;\n  pthread_create(&t, 0, use, 0);\n  made = &value;\n  return pthread_join(t, 0);\n}\n";
+
+#[test]
+fn a_hunt_confirms_what_passing_runs_hide() {
+    let place = Place::new();
+    std::fs::write(place.path().join("early.c"), EARLY_USE).expect("written");
+    place.build("early.c", "early");
+    let hunted = place.selvedge(&["hunt", "--runs", "4", "--json", "found.json", "--", "./early"]);
+    let shown = text(&hunted.stdout);
+    assert_eq!(hunted.status.code(), Some(66), "{shown}{}", text(&hunted.stderr));
+    for expect in ["WARNING: Selvedge: data race in main / use", "Harm: SIGSEGV", "never comes", "SUMMARY: Selvedge: "]
+    {
+        assert!(shown.contains(expect), "no `{expect}` in\n{shown}");
+    }
+    let json = std::fs::read(place.path().join("found.json")).expect("written");
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!((&report["version"], &report["runs"]["total"]), (&1.into(), &4.into()));
+    let race = report["findings"].as_array().and_then(|all| all.iter().find(|one| one["kind"] == "data-race"));
+    let race = race.expect("a race");
+    assert_eq!((&race["status"], &race["harm"]), (&"confirmed".into(), &"crash".into()));
+    assert!(race["proved"].is_string() && race["clip"].is_string(), "{race}");
+    let lines: Vec<u64> =
+        race["accesses"].as_array().expect("accesses").iter().filter_map(|a| a["line"].as_u64()).collect();
+    assert_eq!(lines, [5, 9]);
+    // The same from runs that were recorded before.
+    let recorded = place.selvedge(&["record", "--controlled", "-n", "2", "--", "./early"]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", text(&recorded.stderr));
+    let predicted = place.selvedge(&["predict", "1", "2"]);
+    assert_eq!(predicted.status.code(), Some(66), "{}", text(&predicted.stderr));
+    let listed = place.selvedge(&["predict", "1", "--no-confirm"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", text(&listed.stderr));
+    assert!(text(&listed.stdout).contains("data race (race R-W; proved: shb)"), "{}", text(&listed.stdout));
+}
+
+#[test]
+fn a_correct_program_is_not_accused() {
+    let place = Place::new();
+    let source = "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int sum;\n\
+        static void *add(void *by) { for (int i = 0; i < 3; i++) { pthread_mutex_lock(&m); sum += (int)(long)by; \
+        pthread_mutex_unlock(&m); } return 0; }\n\
+        int main(void) { pthread_t a, b; pthread_create(&a, 0, add, (void *)1); pthread_create(&b, 0, add, (void *)2);\n\
+        pthread_join(a, 0); pthread_join(b, 0); return sum != 9; }\n";
+    std::fs::write(place.path().join("sum.c"), source).expect("written");
+    place.build("sum.c", "sum");
+    let hunted = place.selvedge(&["hunt", "--runs", "4", "--", "./sum"]);
+    assert_eq!((hunted.status.code(), text(&hunted.stdout).as_str()), (Some(0), ""), "{}", text(&hunted.stderr));
+    assert!(text(&hunted.stderr).contains("nothing to report"), "{}", text(&hunted.stderr));
+}
+
+#[test]
+fn text_traces_are_predicted_from() {
+    let place = Place::new();
+    let trace = "T0|fork(T1)|1\nT0|acq(L)|2\nT0|w(x)|3\nT0|rel(L)|4\nT0|w(y)|5\nT1|acq(L)|6\nT1|rel(L)|7\nT1|r(y)|8\n";
+    std::fs::write(place.path().join("t.std"), trace).expect("written");
+    let output = place.selvedge(&["predict", "--std", "t.std", "--json", "t.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("t.json")).expect("written")).expect("JSON");
+    let proved: Vec<&serde_json::Value> =
+        report["findings"].as_array().expect("findings").iter().filter(|one| one["proved"].is_string()).collect();
+    let race = proved.iter().find(|one| one["kind"] == "data-race").expect("a race");
+    let events: Vec<u64> =
+        race["accesses"].as_array().expect("accesses").iter().filter_map(|a| a["event"].as_u64()).collect();
+    assert!(events == [4, 7] || events == [7, 4], "{events:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_or_a_pattern_is_said_where_it_is() {
+    let place = Place::new();
+    std::fs::write(place.path().join("bad.std"), "T0|w(x)|1\nT0|jump(x)|2\n").expect("written");
+    std::fs::write(place.path().join("good.std"), "T0|w(x)|1\n").expect("written");
+    std::fs::write(place.path().join("bad.toml"), "[[pattern]]\nname = 3\n").expect("written");
+    let cases: [(&[&str], &str); 3] = [
+        (&["predict", "--std", "bad.std"], "line 2, column "),
+        (&["predict", "--std", "good.std", "--patterns", "bad.toml"], "line 2, column "),
+        (&["predict", "--std", "none.std"], "cannot read"),
+    ];
+    for (args, expect) in cases {
+        let output = place.selvedge(args);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{args:?}: {said}");
+        assert!(said.contains("selvedge: error: ") && said.contains(expect), "{args:?}: {said}");
     }
 }
 
