@@ -1,6 +1,8 @@
 //! The corpus under controlled schedules: a spread of its bugs is found, what is found comes again choice by choice, and
-//! the fixed twins pass. The whole corpus with all strategies is a measurement, `bench`'s `explore`.
+//! the fixed twins pass; from passing runs, a spread of its bugs is made to happen on the guilty lines, and the fixed twins
+//! are not accused. The whole corpus is a measurement, `bench`'s `explore` and `hunt`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use selvedge_corpus::{Command, Compiler, Corpus, Kernel, Variant, build, load};
 use selvedge_drive::clip::Clip;
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::replay::{bench, replay};
+use selvedge_findings::{Finding, Harm, Kind, Report, Status};
 use selvedge_itest::{Ending, JOBS, Lab, Outcome, instrumented_rustc};
 
 /// All languages, patterns and harms.
@@ -43,6 +46,58 @@ fn bugs_are_found_and_come_again_and_fixed_twins_pass() {
         replays(&clip, 3)?;
         passes(kernel)
     });
+}
+
+/// Of these, passing runs are enough.
+const HUNTED: [&str; 12] = [
+    "bank-account",
+    "hawknl-shutdown",
+    "nested-monitor",
+    "transmission-bandwidth",
+    "mysql-binlog-order",
+    "mysql-proc-info",
+    "jigsaw-event-queue",
+    "double-checked-lock",
+    "pbzip2-teardown",
+    "string-buffer",
+    "join-while-holding",
+    "lost-notify",
+];
+
+#[test]
+fn bugs_are_confirmed_from_passing_runs_and_fixed_twins_are_not_accused() {
+    judge(&HUNTED, |name| {
+        let kernel = corpus().kernels.iter().find(|kernel| kernel.name == *name).ok_or("not in the corpus")?;
+        let lines: BTreeSet<u32> = kernel.guilty.iter().map(|guilty| guilty.line).collect();
+        let is_guilty = |finding: &&Finding| {
+            let on =
+                finding.accesses.iter().filter_map(|access| access.line).filter(|line| lines.contains(line)).count();
+            on >= finding.accesses.len().clamp(1, 2)
+        };
+        let buggy = hunted(kernel, Variant::Buggy)?;
+        if !buggy.iter().filter(is_guilty).any(|finding| finding.harm != Harm::NoneSeen) {
+            return Err(format!("nothing harmful on the guilty lines {lines:?} in {buggy:#?}"));
+        }
+        let accused = |finding: &&Finding| finding.harm != Harm::NoneSeen || finding.kind == Kind::DataRace;
+        match hunted(kernel, Variant::Fixed)?.iter().find(accused) {
+            Some(finding) => Err(format!("the fixed twin is accused of {finding:#?}")),
+            None => Ok(()),
+        }
+    });
+}
+
+/// What a hunt confirms.
+fn hunted(kernel: &Kernel, variant: Variant) -> Result<Vec<Finding>, String> {
+    let executable = built(kernel, variant)?;
+    let lab = Lab::new();
+    let (json, store) = (lab.path("found.json"), lab.path("store"));
+    let options = ["hunt", "--runs", "8", "--budget", "40", "--json"].map(OsString::from);
+    let options = options.into_iter().chain([json.clone().into(), "--out".into(), store.into(), "--".into()]);
+    let guest = [executable.into_os_string()].into_iter().chain(kernel.args.iter().map(OsString::from));
+    let outcome = lab.tool(options.chain(guest));
+    let text = fs::read(&json).map_err(|_| outcome.stderr)?;
+    let report: Report = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    Ok(report.findings.into_iter().filter(|finding| finding.status == Status::Confirmed).collect())
 }
 
 /// Looks for the bug, and reads the clip of it.

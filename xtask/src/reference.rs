@@ -6,6 +6,7 @@ mod counters;
 mod events;
 mod exit_codes;
 mod hooks;
+mod patterns;
 
 use std::fs;
 use std::path::Path;
@@ -28,6 +29,7 @@ fn pages(root: &Path) -> Outcome<Vec<Page>> {
         Page { file: "events.md", text: events::page(&source("event.rs")?)? },
         Page { file: "counters.md", text: counters::page() },
         Page { file: "exit-codes.md", text: exit_codes::page() },
+        Page { file: "patterns.md", text: patterns::page() },
     ])
 }
 

@@ -41,7 +41,8 @@ const WORK: u64 = 400_000_000;
 /// Everything that a history foretells, with these patterns beside our own.
 pub fn foresee<'h>(history: &'h History, user: &[Pattern]) -> Outlook<'h> {
     let mut options = Options::default();
-    options.patterns.extend(user.iter().cloned());
+    // Of patterns that fit the same events the first is taken: the user's own.
+    options.patterns.splice(0..0, user.iter().cloned());
     let graph = Graph::new(history, options.near);
     let mut outlook = Outlook { foreseen: Vec::new(), unexamined: 0, graph };
     outlook.predict(history, &options);

@@ -34,6 +34,10 @@ int main(void) {
     pthread_create(&bob, NULL, withdraw, "bob");
     pthread_join(alice, NULL);
     pthread_join(bob, NULL);
+    if (balance < 0) {
+        fprintf(stderr, "overdrawn: the balance is %d\n", balance);
+        return 1;
+    }
     printf("the balance is %d\n", balance);
-    return balance < 0;
+    return 0;
 }
