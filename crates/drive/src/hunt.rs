@@ -3,26 +3,22 @@
 //! Only runs that passed are predicted from: what they hide is what nobody has seen yet. A run that fails by itself is
 //! kept as a clip.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::foresee::{Foreseen, Outlook, foresee, orders};
-use selvedge_analyze::import::{Options, import};
+use selvedge_analyze::Prediction;
 use selvedge_analyze::predict::Pattern;
-use selvedge_analyze::{History, Prediction};
 use selvedge_findings::{Outcome, Tally};
 use selvedge_sched::{Spec, StrategyKind};
-use selvedge_trace::{Place, Run};
+use selvedge_trace::Run;
 
 use crate::clip::{Clip, ClipInputs};
-use crate::confirm::{Attempt, Effort, Refuted, Verdict, confirm};
+use crate::confirm::{Effort, Verdict};
 use crate::control::World;
 use crate::controlled::Prepared;
-use crate::course::Chart;
 use crate::failure::{Wrong, outcome, wrong};
-use crate::intervene::Interventions;
-use crate::replay::{Alone, ReplayError, bench, ready};
+use crate::pursue::pursue;
+use crate::replay::{Alone, ReplayError, ready};
 use crate::run::{RunGuestError, Stop, ask_oracle};
 use crate::server::ControlledRun;
 
@@ -82,20 +78,6 @@ impl Recorded {
     }
 }
 
-/// What a recorded run foretells.
-#[derive(Debug)]
-struct Told<'a> {
-    history: &'a History,
-    chart: &'a Chart,
-    outlook: Outlook<'a>,
-}
-
-/// What tells one prediction from another: the paper's rule, by source.
-pub type Key = (selvedge_findings::Kind, String, Vec<Spot>);
-
-/// A place as a key.
-pub type Spot = (u32, u32);
-
 /// A prediction and what became of it.
 #[derive(Debug)]
 pub struct Tried {
@@ -140,6 +122,19 @@ pub struct Figures {
     pub first_try: u64,
     /// Runs made to confirm.
     pub runs: u64,
+}
+
+impl Figures {
+    /// Adds a prediction that was tried.
+    pub(crate) fn count(&mut self, tried: &Tried) {
+        self.tried += u64::from(tried.verdict.is_some());
+        if let Some(Verdict::Confirmed(happened)) = &tried.verdict {
+            self.confirmed += 1;
+            self.harmful += u64::from(happened.clip.wrong.is_some());
+            self.first_try += u64::from(happened.first_try);
+            self.runs += u64::from(happened.runs);
+        }
+    }
 }
 
 /// What a hunt came to.
@@ -201,80 +196,6 @@ pub fn hunt(
     Ok(hunted)
 }
 
-/// Predicts from recorded runs, and makes what is predicted happen. `base` has everything but a schedule; files go to `dir`.
-pub fn pursue(
-    recorded: Vec<Recorded>,
-    base: &Clip,
-    dir: &Path,
-    options: &HuntOptions,
-    budget: Duration,
-    stop: &Stop,
-    each: &mut dyn FnMut(Step<'_>),
-) -> Result<Hunted, HuntError> {
-    let begin = Instant::now();
-    let over = || stop.is_set() || begin.elapsed() >= budget;
-    let mut figures = Figures::default();
-    recorded.iter().for_each(|run| figures.tally.add(&run.clip.outcome));
-    let read: Vec<Option<(History, Chart)>> = recorded.iter().map(|run| read(run, &mut figures)).collect();
-    let told: Vec<Option<Told<'_>>> = read
-        .iter()
-        .map(|read| read.as_ref().map(|(history, chart)| tell(history, chart, options, &mut figures)))
-        .collect();
-    let schedulers: Vec<_> = told.iter().map(|told| told.as_ref().map(|told| told.outlook.scheduler())).collect();
-    let mut tried = unique(&recorded, &told);
-    figures.predicted = tried.len() as u64;
-    figures.proved =
-        tried.iter().filter(|group| group.iter().any(|(_, f)| f.prediction.proof.is_some())).count() as u64;
-    each(Step::Predicted(&figures));
-    let mut bench = bench(base, &Interventions::default(), &dir.join("server"), options.effort.timeout)?;
-    let mut results = Vec::new();
-    let mut out_of_time = false;
-    for group in tried.drain(..) {
-        out_of_time |= over();
-        let mut result = None;
-        for (run, foreseen) in &group {
-            let (Some(Some(told)), Some(Some(scheduler))) = (told.get(*run), schedulers.get(*run)) else { continue };
-            let mut verdict = None;
-            if !over() {
-                let before = Instant::now();
-                let orders = orders(scheduler, &foreseen.prediction);
-                figures.scheduling += before.elapsed();
-                let attempt =
-                    Attempt { goal: &foreseen.prediction.goal, history: told.history, chart: told.chart, orders };
-                verdict = Some(confirm(&attempt, base, &mut bench, dir, &options.effort)?);
-            }
-            let confirmed = matches!(verdict, Some(Verdict::Confirmed(_)));
-            let settled = match &verdict {
-                Some(Verdict::Refuted(why)) => *why == Refuted::TimedOut,
-                _ => true,
-            };
-            if result.is_none() || confirmed {
-                let sources = |event: &u32| told.history.sources.get(*event as usize).copied();
-                let events = foreseen.prediction.goal.events().iter().filter_map(sources).collect();
-                result = Some(Tried { prediction: foreseen.prediction.clone(), run: *run, events, verdict });
-            }
-            if settled {
-                break;
-            }
-        }
-        let Some(result) = result else { continue };
-        count(&mut figures, &result);
-        results.push(result);
-        each(Step::Tried(&figures));
-    }
-    Ok(Hunted { recorded, tried: results, figures, elapsed: begin.elapsed(), out_of_time })
-}
-
-fn count(figures: &mut Figures, tried: &Tried) {
-    figures.tried += u64::from(tried.verdict.is_some());
-    if let Some(Verdict::Confirmed(happened)) = &tried.verdict {
-        figures.confirmed += 1;
-        figures.harmful += u64::from(happened.clip.wrong.is_some());
-        figures.first_try += u64::from(happened.first_try);
-        figures.runs += u64::from(happened.runs);
-    }
-}
-
 /// Everything but a schedule.
 pub fn base_clip(prepared: &Prepared, options: &HuntOptions) -> Clip {
     Clip {
@@ -327,66 +248,4 @@ fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) 
     let events = opened.processes.iter().map(|process| process.summary().events).sum();
     let clip = Clip { outcome: label, wrong, steps: run.answer.steps, digest: run.answer.digest, ..clip };
     Ok(Recorded { clip, run: opened, events, duration })
-}
-
-/// The history of a run that passed.
-fn read(recorded: &Recorded, figures: &mut Figures) -> Option<(History, Chart)> {
-    let process = recorded.process().filter(|_| recorded.clip.outcome == Outcome::Pass)?;
-    let begin = Instant::now();
-    let history = import(process, &Options::default()).history;
-    let chart = Chart::of(process, &history);
-    figures.analysis += begin.elapsed();
-    figures.events += recorded.events;
-    figures.threads = figures.threads.max(history.threads);
-    figures.variables = figures.variables.max(history.variables);
-    Some((history, chart))
-}
-
-/// What it foretells.
-fn tell<'a>(history: &'a History, chart: &'a Chart, options: &HuntOptions, figures: &mut Figures) -> Told<'a> {
-    let begin = Instant::now();
-    let outlook = foresee(history, &options.patterns);
-    figures.analysis += begin.elapsed();
-    Told { history, chart, outlook }
-}
-
-/// Instances of the same prediction from other runs that are tried where the first is refuted.
-const INSTANCES: usize = 3;
-
-/// Predictions by source, each with a few instances; those that are proved first, each sort in the order of the analysis.
-fn unique<'a>(recorded: &[Recorded], told: &'a [Option<Told<'_>>]) -> Vec<Vec<(usize, &'a Foreseen)>> {
-    let mut groups: BTreeMap<Key, (bool, usize, Vec<(usize, &Foreseen)>)> = BTreeMap::new();
-    let mut met = 0;
-    for (run, told) in told.iter().enumerate().filter_map(|(run, told)| Some((run, told.as_ref()?))) {
-        if recorded.get(run).is_none() {
-            continue;
-        }
-        for foreseen in &told.outlook.foreseen {
-            let prediction = &foreseen.prediction;
-            let spots = prediction.goal.events().into_iter().map(|event| {
-                let place = told.chart.position(told.history, event).map(|at| at.place);
-                match place {
-                    Some(Place::Site(site)) => (u32::MAX, site.0),
-                    Some(Place::Code { module, offset }) => (module.0, offset),
-                    _ => (u32::MAX, u32::MAX),
-                }
-            });
-            let mut spots: Vec<Spot> = spots.collect();
-            if matches!(prediction.goal, selvedge_analyze::Goal::Deadlock(_)) {
-                spots.sort_unstable();
-            }
-            met += 1;
-            let group = groups.entry((prediction.kind, prediction.pattern.clone(), spots));
-            let (proved, _, instances) = group.or_insert((false, met, Vec::new()));
-            *proved |= prediction.proof.is_some();
-            match prediction.proof.is_some() {
-                true => instances.insert(0, (run, foreseen)),
-                false => instances.push((run, foreseen)),
-            }
-            instances.truncate(INSTANCES);
-        }
-    }
-    let mut groups: Vec<(bool, usize, Vec<(usize, &Foreseen)>)> = groups.into_values().collect();
-    groups.sort_by_key(|(proved, met, _)| (!proved, *met));
-    groups.into_iter().map(|(_, _, instances)| instances).collect()
 }

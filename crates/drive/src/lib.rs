@@ -22,6 +22,7 @@ pub mod intervene;
 pub mod minimize;
 pub mod plan;
 pub mod program;
+pub mod pursue;
 pub mod record;
 pub mod replay;
 pub mod run;

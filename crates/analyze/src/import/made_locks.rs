@@ -230,7 +230,10 @@ mod tests {
     const CAS: Deed = Deed::Update { acquires: true, releases: false };
     const SWAP: Deed = Deed::Update { acquires: false, releases: true };
 
-    fn roles(touches: &[(u16, Deed, Option<u64>)]) -> Option<Vec<Role>> {
+    /// Thread, deed, and what it found.
+    type Row = (u16, Deed, Option<u64>);
+
+    fn roles(touches: &[Row]) -> Option<Vec<Role>> {
         let touches: Vec<Touch> = (0..)
             .zip(touches)
             .map(|(at, (thread, deed, before))| Touch { at, thread: *thread, deed: *deed, before: *before })
@@ -262,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_none() {
-        let rows: [(&str, &[(u16, Deed, Option<u64>)]); 6] = [
+        let rows: [(&str, &[Row]); 6] = [
             ("a counter", &[(1, CAS, Some(0)), (2, CAS, Some(1)), (1, CAS, Some(2))]),
             ("given back by another", &[(1, CAS, Some(0)), (2, SWAP, Some(1))]),
             ("given up", &[(1, CAS, Some(0)), (2, Deed::Look, Some(1)), (1, SWAP, Some(1))]),

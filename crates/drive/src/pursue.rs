@@ -1,0 +1,195 @@
+//! Pursuing: what recorded runs foretell is made to happen, one prediction after the other, each sort of source once.
+//!
+//! Predictions of different runs that have the same pattern at the same places are one. Where its first instance is refuted,
+//! those of other runs are tried: a reason to diverge in one may not be there in another.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use selvedge_analyze::foresee::{Foreseen, Outlook, foresee, orders};
+use selvedge_analyze::import::{Options, import};
+use selvedge_analyze::predict::Scheduler;
+use selvedge_analyze::{Goal, History};
+use selvedge_findings::{Kind, Outcome};
+use selvedge_trace::Place;
+
+use crate::clip::Clip;
+use crate::confirm::{Attempt, Refuted, Verdict, confirm};
+use crate::course::Chart;
+use crate::explore::Bench;
+use crate::hunt::{Figures, HuntError, HuntOptions, Hunted, Recorded, Step, Tried};
+use crate::intervene::Interventions;
+use crate::replay::bench;
+use crate::run::Stop;
+
+/// What a recorded run foretells.
+#[derive(Debug)]
+struct Told<'a> {
+    history: &'a History,
+    chart: &'a Chart,
+    outlook: Outlook<'a>,
+}
+
+/// What tells one prediction from another: the paper's rule, by source.
+type Key = (Kind, String, Vec<(u32, u32)>);
+
+/// The instances of one prediction.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    /// Whether one of them is proved.
+    proved: bool,
+    /// When it was first met.
+    met: usize,
+    /// The run that each is from, those that are proved first.
+    instances: Vec<(usize, &'a Foreseen)>,
+}
+
+/// Instances of a prediction that are tried.
+const INSTANCES: usize = 3;
+
+/// Predicts from recorded runs, and makes what is predicted happen. `base` has everything but a schedule; files go to `dir`.
+pub fn pursue(
+    recorded: Vec<Recorded>,
+    base: &Clip,
+    dir: &Path,
+    options: &HuntOptions,
+    budget: Duration,
+    stop: &Stop,
+    each: &mut dyn FnMut(Step<'_>),
+) -> Result<Hunted, HuntError> {
+    let begin = Instant::now();
+    let over = || stop.is_set() || begin.elapsed() >= budget;
+    let mut figures = Figures::default();
+    recorded.iter().for_each(|run| figures.tally.add(&run.clip.outcome));
+    let read: Vec<Option<(History, Chart)>> = recorded.iter().map(|run| read(run, &mut figures)).collect();
+    let told: Vec<Option<Told<'_>>> = read
+        .iter()
+        .map(|read| read.as_ref().map(|(history, chart)| tell(history, chart, options, &mut figures)))
+        .collect();
+    let groups = unique(&told);
+    figures.predicted = groups.len() as u64;
+    figures.proved = groups.iter().filter(|group| group.proved).count() as u64;
+    each(Step::Predicted(&figures));
+    let schedulers = told.iter().map(|told| told.as_ref().map(|told| told.outlook.scheduler())).collect();
+    let server = bench(base, &Interventions::default(), &dir.join("server"), options.effort.timeout)?;
+    let mut pursuit = Pursuit { told: &told, schedulers, base, dir, options, server };
+    let mut tried = Vec::new();
+    let mut out_of_time = false;
+    for group in &groups {
+        out_of_time |= over();
+        let Some(one) = pursuit.try_group(group, &over, &mut figures)? else { continue };
+        figures.count(&one);
+        tried.push(one);
+        each(Step::Tried(&figures));
+    }
+    Ok(Hunted { recorded, tried, figures, elapsed: begin.elapsed(), out_of_time })
+}
+
+/// What is needed to try predictions.
+struct Pursuit<'a, 'c> {
+    told: &'a [Option<Told<'a>>],
+    schedulers: Vec<Option<Scheduler<'a, 'a>>>,
+    base: &'c Clip,
+    dir: &'c Path,
+    options: &'c HuntOptions,
+    server: Bench<'c>,
+}
+
+impl Pursuit<'_, '_> {
+    /// Tries the instances of a prediction until one happens.
+    fn try_group(
+        &mut self,
+        group: &Group<'_>,
+        over: &dyn Fn() -> bool,
+        figures: &mut Figures,
+    ) -> Result<Option<Tried>, HuntError> {
+        let mut result = None;
+        for (number, (run, foreseen)) in group.instances.iter().enumerate() {
+            let (Some(Some(told)), Some(Some(scheduler))) = (self.told.get(*run), self.schedulers.get(*run)) else {
+                continue;
+            };
+            let mut verdict = None;
+            if !over() {
+                let before = Instant::now();
+                let orders = orders(scheduler, &foreseen.prediction);
+                figures.scheduling += before.elapsed();
+                let goal = &foreseen.prediction.goal;
+                let attempt = Attempt { goal, history: told.history, chart: told.chart, orders };
+                let mut came = confirm(&attempt, self.base, &mut self.server, self.dir, &self.options.effort)?;
+                if let Verdict::Confirmed(happened) = &mut came {
+                    happened.first_try &= number == 0;
+                }
+                verdict = Some(came);
+            }
+            let settled = !matches!(&verdict, Some(Verdict::Refuted(why)) if *why != Refuted::TimedOut);
+            if result.is_none() || matches!(verdict, Some(Verdict::Confirmed(_))) {
+                let sources = |event: &u32| told.history.sources.get(*event as usize).copied();
+                let events = foreseen.prediction.goal.events().iter().filter_map(sources).collect();
+                result = Some(Tried { prediction: foreseen.prediction.clone(), run: *run, events, verdict });
+            }
+            if settled {
+                break;
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// The history of a run that passed.
+fn read(recorded: &Recorded, figures: &mut Figures) -> Option<(History, Chart)> {
+    let process = recorded.process().filter(|_| recorded.clip.outcome == Outcome::Pass)?;
+    let begin = Instant::now();
+    let history = import(process, &Options::default()).history;
+    let chart = Chart::of(process, &history);
+    figures.analysis += begin.elapsed();
+    figures.events += recorded.events;
+    figures.threads = figures.threads.max(history.threads);
+    figures.variables = figures.variables.max(history.variables);
+    Some((history, chart))
+}
+
+/// What it foretells.
+fn tell<'a>(history: &'a History, chart: &'a Chart, options: &HuntOptions, figures: &mut Figures) -> Told<'a> {
+    let begin = Instant::now();
+    let outlook = foresee(history, &options.patterns);
+    figures.analysis += begin.elapsed();
+    Told { history, chart, outlook }
+}
+
+/// Predictions by source; those that are proved first, each sort in the order of the analysis.
+fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
+    let mut met = 0;
+    for (run, told) in told.iter().enumerate().filter_map(|(run, told)| Some((run, told.as_ref()?))) {
+        for foreseen in &told.outlook.foreseen {
+            met += 1;
+            let group = groups.entry(key(told, foreseen)).or_insert(Group { met, ..Group::default() });
+            let proved = foreseen.prediction.proof.is_some();
+            group.proved |= proved;
+            match proved {
+                true => group.instances.insert(0, (run, foreseen)),
+                false => group.instances.push((run, foreseen)),
+            }
+            group.instances.truncate(INSTANCES);
+        }
+    }
+    let mut groups: Vec<Group<'a>> = groups.into_values().collect();
+    groups.sort_by_key(|group| (!group.proved, group.met));
+    groups
+}
+
+fn key(told: &Told<'_>, foreseen: &Foreseen) -> Key {
+    let prediction = &foreseen.prediction;
+    let spot = |event| match told.chart.position(told.history, event).map(|at| at.place) {
+        Some(Place::Site(site)) => (u32::MAX, site.0),
+        Some(Place::Code { module, offset }) => (module.0, offset),
+        _ => (u32::MAX, u32::MAX),
+    };
+    let mut spots: Vec<(u32, u32)> = prediction.goal.events().into_iter().map(spot).collect();
+    if matches!(prediction.goal, Goal::Deadlock(_)) {
+        // A circle is the same wherever it is entered.
+        spots.sort_unstable();
+    }
+    (prediction.kind, prediction.pattern.clone(), spots)
+}
