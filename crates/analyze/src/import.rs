@@ -487,18 +487,18 @@ impl Importer {
         self.nodes = nodes;
     }
 
-    /// The end of an access; `None` for one of no bytes.
+    /// The end of an access; `None` for one of no bytes, or beyond all addresses.
     #[inline]
     fn end(&mut self, addr: u64, size: u64) -> Option<u64> {
         if size > cells::MAX_RANGE {
             self.left_out.long += 1;
         }
-        let end = addr.saturating_add(size.min(cells::MAX_RANGE));
+        let end = addr.saturating_add(size.min(cells::MAX_RANGE)).min(cells::LAST);
         (end > addr).then_some(end)
     }
 
     fn alloc(&mut self, addr: u64, size: u64) {
-        let end = addr.saturating_add(size);
+        let end = addr.saturating_add(size).min(cells::LAST);
         self.cells.renew(addr, end);
         while let Some(object) = self.synchronised.range(addr..end.max(addr)).next().copied() {
             self.locks.forget(object);

@@ -596,6 +596,20 @@ fn what_is_too_much_is_cut() {
 }
 
 #[test]
+fn addresses_of_a_damaged_trace_are_survived() {
+    let mut steps = Steps::default();
+    for addr in [0, 1, (1 << 48) - 1, u64::MAX - 7, u64::MAX] {
+        for thread in 0..2 {
+            steps.event(thread, K::Alloc, [addr, 100_000]).access(thread, WRITE8, addr).access(thread, READ4, addr);
+            steps.range(thread, addr, u64::MAX, true).event(thread, K::Alloc, [addr, u64::MAX]);
+            steps.event(thread, K::Free, [addr, 0]);
+        }
+    }
+    steps.import();
+    steps.import_all();
+}
+
+#[test]
 fn long_ranges_are_cut_like_others() {
     let mut steps = Steps::default();
     let size = 1 << 20;

@@ -28,6 +28,8 @@ const VIEWS: usize = 4096;
 
 /// Most bytes of an access that are looked at.
 pub(super) const MAX_RANGE: u64 = 1 << 26;
+/// No address of a process is beyond.
+pub(super) const LAST: u64 = 1 << 60;
 /// Most extents and nodes: what one access may add stays below [`WHOLE`].
 const MOST: usize = WHOLE as usize - (1 << 28);
 /// A page of one extent: the rest of the number is the extent.
