@@ -5,7 +5,11 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use selvedge_findings::Outcome;
+
 use crate::arm::Armed;
+use crate::clip::{Clip, ClipInputs};
+use crate::control::World;
 use crate::explore::inputs_here;
 use crate::guest_input::GuestInput;
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, ImageSpec};
@@ -32,6 +36,33 @@ pub struct Prepared {
     pub surveyed: Surveyed,
     /// For files of controlled runs.
     pub scratch: tempfile::TempDir,
+}
+
+impl Prepared {
+    /// A clip of this program that has everything but a schedule.
+    pub fn clip(&self, world: World, most_steps: u64, oracle: Option<String>) -> Clip {
+        let inputs = ClipInputs {
+            argv: self.inputs.argv.clone(),
+            dir: self.inputs.dir.clone(),
+            env: self.inputs.env.clone(),
+            stdin: self.stdin.clone(),
+        };
+        Clip {
+            program: self.program.path.clone(),
+            build_id: self.program.build_id.clone(),
+            inputs,
+            images: self.images.clone(),
+            world,
+            most_steps,
+            oracle,
+            script: Vec::new(),
+            by_strategy: None,
+            outcome: Outcome::Unknown,
+            wrong: None,
+            steps: 0,
+            digest: 0,
+        }
+    }
 }
 
 /// Why a program is not ready.

@@ -17,7 +17,7 @@ use selvedge_sched::determinism::first_difference;
 use selvedge_sched::source::Source as _;
 use selvedge_sched::{Spec, Step, StrategyKind};
 
-use crate::clip::{Clip, ClipInputs};
+use crate::clip::Clip;
 use crate::control::{ControlRequest, Log, World};
 use crate::controlled::Prepared;
 use crate::failure::{Signature, Wrong, outcome, wrong};
@@ -206,24 +206,13 @@ impl Failure {
     /// The failure as a clip of a program that is explored like this.
     pub fn clip(&self, prepared: &Prepared, options: &ExploreOptions) -> Clip {
         Clip {
-            program: prepared.program.path.clone(),
-            build_id: prepared.program.build_id.clone(),
-            inputs: ClipInputs {
-                argv: prepared.inputs.argv.clone(),
-                dir: prepared.inputs.dir.clone(),
-                env: prepared.inputs.env.clone(),
-                stdin: prepared.stdin.clone(),
-            },
-            images: prepared.images.clone(),
-            world: options.world,
-            most_steps: options.most_steps,
-            oracle: options.oracle.clone(),
             script: if self.run.answer.lost > 0 { Vec::new() } else { self.script.clone() },
             by_strategy: (self.run.answer.lost > 0).then_some(self.spec),
             outcome: self.outcome,
             wrong: Some(self.wrong.clone()),
             steps: self.run.answer.steps,
             digest: self.run.answer.digest,
+            ..prepared.clip(options.world, options.most_steps, options.oracle.clone())
         }
     }
 }

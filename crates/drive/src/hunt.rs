@@ -12,7 +12,7 @@ use selvedge_findings::{Outcome, Tally};
 use selvedge_sched::{Spec, StrategyKind};
 use selvedge_trace::Run;
 
-use crate::clip::{Clip, ClipInputs};
+use crate::clip::Clip;
 use crate::confirm::{Effort, Verdict};
 use crate::control::World;
 use crate::controlled::Prepared;
@@ -198,26 +198,7 @@ pub fn hunt(
 
 /// Everything but a schedule.
 pub fn base_clip(prepared: &Prepared, options: &HuntOptions) -> Clip {
-    Clip {
-        program: prepared.program.path.clone(),
-        build_id: prepared.program.build_id.clone(),
-        inputs: ClipInputs {
-            argv: prepared.inputs.argv.clone(),
-            dir: prepared.inputs.dir.clone(),
-            env: prepared.inputs.env.clone(),
-            stdin: prepared.stdin.clone(),
-        },
-        images: prepared.images.clone(),
-        world: options.world,
-        most_steps: options.most_steps,
-        oracle: options.oracle.clone(),
-        script: Vec::new(),
-        by_strategy: None,
-        outcome: Outcome::Unknown,
-        wrong: None,
-        steps: 0,
-        digest: 0,
-    }
+    prepared.clip(options.world, options.most_steps, options.oracle.clone())
 }
 
 /// The schedule of a recorded run: the default policy first, then chance in two ways.

@@ -7,10 +7,10 @@
 //! Departures:
 //! 1. An operation that is disabled while the conflicting one runs draws anew only if that enabled it.
 //! 2. A thread that yields goes below every other, until its next point or until it draws anew, for which it has a
-//!    chance of one in [`YIELDED`] at each moment. Without the first, the wait of the thread that it waits for would
+//!    chance of one in `YIELDED` at each moment. Without the first, the wait of the thread that it waits for would
 //!    have no finite mean: a spinning thread draws again and again, the other keeps its priority, however low.
 //!    Without the second, two threads that conflict for ever would never let it run again.
-//! 3. Every [`PATIENCE`] moments all operations draw anew. The paper's runs end; but two threads that conflict for
+//! 3. Every `PATIENCE` moments all operations draw anew. The paper's runs end; but two threads that conflict for
 //!    ever draw at every step, and an operation of a third that conflicts with nobody, of priority p in 0 to 1, waits
 //!    for a moment at which both draw less: 1 / p² steps, which has no finite mean over p. Cut off after n steps, it
 //!    has, about 2 √n. Runs of fewer moments, and so the chance of a delay that is shorter, are the paper's.
