@@ -10,6 +10,7 @@ use selvedge_bench::error::{BenchError, Result, at};
 use selvedge_bench::machine::Machine;
 use selvedge_bench::place;
 use selvedge_bench::predict::analyses::ANALYSES;
+use selvedge_bench::predict::exact;
 use selvedge_bench::predict::files::{trace_file, write_text};
 use selvedge_bench::predict::generate::generate;
 use selvedge_bench::predict::one::{self, Form};
@@ -59,7 +60,13 @@ fn run() -> Result<()> {
         return Ok(());
     }
     options.work = place::work(&options.work)?;
-    let mut predict = Predict { version: 1, machine: Machine::describe(), cells: Vec::new(), problems: Vec::new() };
+    let mut predict = Predict {
+        version: 1,
+        machine: Machine::describe(),
+        cells: Vec::new(),
+        exact: Vec::new(),
+        problems: Vec::new(),
+    };
     let most = if options.quick { QUICK } else { SHAPES.len() };
     for shape in SHAPES.iter().take(most) {
         if !options.only.is_empty() && !options.only.iter().any(|key| key == shape.key) {
@@ -79,6 +86,9 @@ fn run() -> Result<()> {
                 Err(error) => predict.problems.push(format!("{key}: {}", error.brief())),
             }
         }
+    }
+    if let Some(folder) = exact::folder() {
+        predict.exact = exact::all(&folder)?;
     }
     print!("{}", predict.page());
     if options.save {

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod analyses;
+pub mod exact;
 pub mod files;
 pub mod generate;
 pub mod one;
