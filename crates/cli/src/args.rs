@@ -289,6 +289,9 @@ pub(crate) struct TryArgs {
     /// Further patterns to look for; docs/reference/patterns.md has the form
     #[arg(long, value_name = "FILE")]
     pub(crate) patterns: Option<PathBuf>,
+    /// Predictions to try at once: more than one only for programs that do not get into each other's way through files or ports
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    pub(crate) jobs: usize,
     /// Show everything that was made to happen, harmful or not
     #[arg(long)]
     pub(crate) all: bool,

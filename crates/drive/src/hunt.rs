@@ -41,6 +41,8 @@ pub struct HuntOptions {
     pub world: World,
     /// The user's own patterns.
     pub patterns: Vec<Pattern>,
+    /// Predictions that are tried at once.
+    pub jobs: usize,
 }
 
 /// Why a hunt ended early.
@@ -56,6 +58,9 @@ pub enum HuntError {
     /// A directory.
     #[error("cannot make a directory for recorded runs")]
     Dir(#[source] std::io::Error),
+    /// Another part of the hunt ended it.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// A run that was recorded under control.

@@ -4,7 +4,9 @@
 //! those of other runs are tried: a reason to diverge in one may not be there in another.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::foresee::{Foreseen, Outlook, foresee, orders};
@@ -71,18 +73,54 @@ pub fn pursue(
     figures.predicted = groups.len() as u64;
     figures.proved = groups.iter().filter(|group| group.proved).count() as u64;
     each(Step::Predicted(&figures));
-    let schedulers = told.iter().map(|told| told.as_ref().map(|told| told.outlook.scheduler())).collect();
-    let server = bench(base, &Interventions::default(), &dir.join("server"), options.effort.timeout)?;
-    let mut pursuit = Pursuit { told: &told, schedulers, base, dir, options, server };
-    let mut tried = Vec::new();
-    let mut out_of_time = false;
-    for group in &groups {
-        out_of_time |= over();
-        let Some(one) = pursuit.try_group(group, &over, &mut figures)? else { continue };
-        figures.count(&one);
-        tried.push(one);
-        each(Step::Tried(&figures));
+    let mut tried: Vec<(usize, Tried)> = Vec::new();
+    let mut problem = None;
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (send, results) = mpsc::sync_channel(64);
+        for job in 0..options.jobs.clamp(1, 64).min(groups.len().max(1)) {
+            let (send, told, groups, next, failed) = (send.clone(), &told, &groups, &next, &failed);
+            let over = &over;
+            scope.spawn(move || {
+                let dir = dir.join(format!("job-{job}"));
+                let mut pursuit = Pursuit::start(told, base, &dir, options);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(group) = groups.get(number).filter(|_| !failed.load(Ordering::Relaxed)) else { break };
+                    let result = match &mut pursuit {
+                        Ok(pursuit) => pursuit.try_group(group, over),
+                        Err(error) => Err(std::mem::replace(error, HuntError::Stopped)),
+                    };
+                    if send.send((number, result)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        while let Ok((number, result)) = results.recv() {
+            match result {
+                Ok(Some((one, scheduling))) => {
+                    figures.scheduling += scheduling;
+                    figures.count(&one);
+                    tried.push((number, one));
+                    each(Step::Tried(&figures));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    failed.store(true, Ordering::Relaxed);
+                    problem.get_or_insert(error);
+                }
+            }
+        }
+    });
+    if let Some(problem) = problem {
+        return Err(problem);
     }
+    tried.sort_by_key(|(number, _)| *number);
+    let tried: Vec<Tried> = tried.into_iter().map(|(_, one)| one).collect();
+    let out_of_time = tried.iter().any(|one| one.verdict.is_none());
     Ok(Hunted { recorded, tried, figures, elapsed: begin.elapsed(), out_of_time })
 }
 
@@ -91,20 +129,32 @@ struct Pursuit<'a, 'c> {
     told: &'a [Option<Told<'a>>],
     schedulers: Vec<Option<Scheduler<'a, 'a>>>,
     base: &'c Clip,
-    dir: &'c Path,
+    dir: PathBuf,
     options: &'c HuntOptions,
     server: Bench<'c>,
 }
 
-impl Pursuit<'_, '_> {
-    /// Tries the instances of a prediction until one happens.
+impl<'a, 'c> Pursuit<'a, 'c> {
+    /// Starts a server of its own in `dir`.
+    fn start(
+        told: &'a [Option<Told<'a>>],
+        base: &'c Clip,
+        dir: &Path,
+        options: &'c HuntOptions,
+    ) -> Result<Pursuit<'a, 'c>, HuntError> {
+        let schedulers = told.iter().map(|told| told.as_ref().map(|told| told.outlook.scheduler())).collect();
+        let server = bench(base, &Interventions::default(), &dir.join("server"), options.effort.timeout)?;
+        Ok(Pursuit { told, schedulers, base, dir: dir.to_owned(), options, server })
+    }
+
+    /// Tries the instances of a prediction until one happens; with the time that orders of events took.
     fn try_group(
         &mut self,
         group: &Group<'_>,
         over: &dyn Fn() -> bool,
-        figures: &mut Figures,
-    ) -> Result<Option<Tried>, HuntError> {
+    ) -> Result<Option<(Tried, Duration)>, HuntError> {
         let mut result = None;
+        let mut scheduling = Duration::ZERO;
         for (number, (run, foreseen)) in group.instances.iter().enumerate() {
             let (Some(Some(told)), Some(Some(scheduler))) = (self.told.get(*run), self.schedulers.get(*run)) else {
                 continue;
@@ -113,10 +163,10 @@ impl Pursuit<'_, '_> {
             if !over() {
                 let before = Instant::now();
                 let orders = orders(scheduler, &foreseen.prediction);
-                figures.scheduling += before.elapsed();
+                scheduling += before.elapsed();
                 let goal = &foreseen.prediction.goal;
                 let attempt = Attempt { goal, history: told.history, chart: told.chart, orders };
-                let mut came = confirm(&attempt, self.base, &mut self.server, self.dir, &self.options.effort)?;
+                let mut came = confirm(&attempt, self.base, &mut self.server, &self.dir, &self.options.effort)?;
                 if let Verdict::Confirmed(happened) = &mut came {
                     happened.first_try &= number == 0;
                 }
@@ -132,7 +182,7 @@ impl Pursuit<'_, '_> {
                 break;
             }
         }
-        Ok(result)
+        Ok(result.map(|result| (result, scheduling)))
     }
 }
 

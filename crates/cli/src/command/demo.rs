@@ -67,6 +67,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         chances: options.effort.chances,
         max_steps: options.most_steps,
         patterns: None,
+        jobs: 1,
         all: false,
         json: None,
     };
@@ -115,6 +116,7 @@ fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedg
         most_steps: DEFAULT_MOST_STEPS,
         world: World::default(),
         patterns: Vec::new(),
+        jobs: 1,
     };
     let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
     let clip = base_clip(&prepared, &options);

@@ -30,6 +30,7 @@ pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
         most_steps: args.trying.max_steps,
         world: args.control.world(args.seed),
         patterns,
+        jobs: args.trying.jobs,
     };
     let mut live = Live::new();
     let hunted = hunt(&prepared, &options, &stop, &mut |step| pursued::progress(&mut live, step));

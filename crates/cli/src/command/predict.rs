@@ -100,6 +100,7 @@ fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
         most_steps: args.trying.max_steps,
         world: base.world,
         patterns,
+        jobs: args.trying.jobs,
     };
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let stop = Stop::on_signals();
