@@ -6,13 +6,13 @@ use std::io::{self, Write};
 
 use selvedge_events::ThreadIx;
 use selvedge_events::hooks::Rw;
-use selvedge_findings::{Finding, Harm, Kind, Status};
+use selvedge_findings::{Access, Finding, Harm, Kind, Status};
 use selvedge_trace::state::{Heap, Held, Locksets};
 use selvedge_trace::{Event, EventBody, EventRef, Place, Process};
 
 use crate::columns::ColumnOptions;
 use crate::critical::Side;
-use crate::fingerprint::{Fingerprint, place};
+use crate::fingerprint::of_accesses;
 use crate::hang::write_stack;
 use crate::interleaving::{Excerpt, write_interleaving};
 use crate::names::{Names, Source};
@@ -102,23 +102,8 @@ impl<'a> Anomaly<'a> {
 
     /// The finding for programs to read.
     pub fn finding(&self) -> Finding {
-        let mut parts: Vec<String> = self
-            .sides
-            .iter()
-            .map(|Taken { side, .. }| {
-                let variable = side.variable.as_ref().filter(|variable| variable.is_lasting);
-                let name = variable.map_or("", |variable| &variable.name);
-                format!("{}|{}|{name}", side.op, place(side.own()))
-            })
-            .collect();
-        if self.told.kind == Kind::DataRace {
-            // Which of the two comes first is no difference.
-            parts.sort();
-        }
-        let mut print = Fingerprint::new(self.told.kind.words());
-        parts.iter().for_each(|part| print.add(part));
-        let accesses = self.sides.iter().map(|taken| taken.side.access()).collect();
-        let mut finding = Finding::new(print.id(), self.told.kind, accesses);
+        let accesses: Vec<Access> = self.sides.iter().map(|taken| taken.side.access()).collect();
+        let mut finding = Finding::new(of_accesses(self.told.kind, &accesses), self.told.kind, accesses);
         finding.status = Status::Confirmed;
         finding.harm = self.told.harm;
         finding.proved = self.told.proved.map(str::to_owned);

@@ -3,6 +3,8 @@
 //! What goes in must not depend on the run (addresses, thread numbers, event numbers) nor on the machine
 //! (directories). The hash is FNV-1a, which needs no tables and will never change.
 
+use selvedge_findings::{Access, Kind};
+
 use crate::names::Source;
 
 /// An id in the making.
@@ -28,6 +30,22 @@ impl Fingerprint {
     pub fn id(self) -> String {
         format!("{:016x}", self.0)
     }
+}
+
+/// The id of accesses that make up a bug of this kind. Of a race it does not matter which comes first.
+pub fn of_accesses(kind: Kind, accesses: &[Access]) -> String {
+    let part = |access: &Access| {
+        let file = access.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+        let function = access.function.as_deref().unwrap_or("");
+        format!("{}|{function}@{}:{}", access.op, file.unwrap_or(""), access.line.unwrap_or(0))
+    };
+    let mut parts: Vec<String> = accesses.iter().map(part).collect();
+    if kind == Kind::DataRace {
+        parts.sort();
+    }
+    let mut print = Fingerprint::new(kind.words());
+    parts.iter().for_each(|part| print.add(part));
+    print.id()
 }
 
 /// A place as it is on every machine: function, file without directories, line.
@@ -59,6 +77,24 @@ mod tests {
         assert_eq!(id(&[]), "52b1d1f0b8a6397d");
         assert_ne!(id(&["ab", "c"]), id(&["a", "bc"]));
         assert_ne!(id(&["a", "b"]), id(&["b", "a"]));
+    }
+
+    #[test]
+    fn a_race_is_the_same_from_both_sides_and_an_order_is_not() {
+        let access = |op: &str, line, dir: &str| Access {
+            thread: line,
+            op: op.into(),
+            function: Some("f".into()),
+            file: Some(format!("{dir}/x.c")),
+            line: Some(line),
+            variable: None,
+            event: None,
+        };
+        let here = [access("read", 1, "/a"), access("write", 2, "/a")];
+        let there = [access("write", 2, "/b"), access("read", 1, "/b")];
+        assert_eq!(of_accesses(Kind::DataRace, &here), of_accesses(Kind::DataRace, &there));
+        assert_ne!(of_accesses(Kind::OrderViolation, &here), of_accesses(Kind::OrderViolation, &there));
+        assert_ne!(of_accesses(Kind::DataRace, &here), of_accesses(Kind::OrderViolation, &here));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use selvedge_findings::{Access, ExitCode, Finding, Harm, Kind, Program, Report, 
 use selvedge_report::Names;
 use selvedge_report::anomaly::{Anomaly, Told};
 use selvedge_report::columns::ColumnOptions;
-use selvedge_report::fingerprint::Fingerprint;
+use selvedge_report::fingerprint::of_accesses;
 use selvedge_report::hang::{Hang, write_hang};
 use selvedge_report::view::{Filter, View, views};
 use selvedge_trace::Run;
@@ -87,6 +87,15 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
             continue;
         }
         let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let signature = happened.clip.signature().map(|signature| signature.detail.clone());
+        let again = signature.map_or(0, |signature| count(&mut told, signature));
+        if again > ALIKE && tried.prediction.kind != Kind::DataRace && !args.all {
+            let mut finding = foretold.finding(tried);
+            keep(&mut finding, &happened.clip, &clips, &name)?;
+            findings.push(finding);
+            alike += 1;
+            continue;
+        }
         let all = show(tried, happened, &clips, &name, args.timeout)?;
         if all.is_empty() {
             findings.push(foretold.finding(tried));
@@ -97,14 +106,8 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
             if findings.iter().any(|known: &Finding| known.id == finding.id && known.status == Status::Confirmed) {
                 continue;
             }
-            let signature = happened.clip.signature().map(|signature| signature.detail.clone());
-            let again = signature.map_or(0, |signature| count(&mut told, signature));
-            if again > ALIKE && finding.kind != Kind::DataRace && !args.all {
-                alike += 1;
-            } else {
-                write!(out, "{text}")?;
-                shown += 1;
-            }
+            write!(out, "{text}")?;
+            shown += 1;
             findings.push(finding);
         }
     }
@@ -186,21 +189,17 @@ fn show(
     let harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
     let proved = tried.prediction.proof.as_ref().map(|proof| proof.relation.name());
     let pattern = tried.prediction.pattern.as_str();
-    let keep = |finding: &mut Finding| {
-        let path = clips.join(format!("{program}-{}.clip", finding.id.get(..8).unwrap_or("finding")));
-        clip.save(&path).map_err(|error| Failure::usage(&error))?;
-        finding.clip = Some(path.display().to_string());
-        finding.replay = Some(format!("selvedge replay {}", path.display()));
+    let told = |finding: &mut Finding| {
         finding.proved = proved.map(str::to_owned);
         finding.pattern = Some(pattern.to_owned());
-        Ok::<_, Failure>(explain::again(clip, &path))
+        keep(finding, clip, clips, program)
     };
     let mut all = Vec::new();
     let hang = (harm == Harm::Hang).then(|| Hang::of(&names)).flatten();
     if let Some((mut finding, hang)) = hang.map(|hang| (hang.finding(), hang))
         && !finding.accesses.is_empty()
     {
-        let lines = keep(&mut finding)?;
+        let lines = told(&mut finding)?;
         let mut text = Vec::new();
         write_hang(&hang, process.file().header().pid, &lines, &mut text)?;
         all.push(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding });
@@ -208,7 +207,7 @@ fn show(
     if !all.is_empty() && matches!(tried.prediction.kind, Kind::Deadlock | Kind::LostWakeup) {
         return Ok(all);
     }
-    let told = Told {
+    let anomaly = Told {
         kind: tried.prediction.kind,
         pattern,
         proved,
@@ -217,15 +216,25 @@ fn show(
         harm,
         harm_words: clip.wrong.as_ref().map(|wrong| wrong.words.as_str()),
     };
-    if let Some(anomaly) = Anomaly::of(&names, told) {
+    if let Some(anomaly) = Anomaly::of(&names, anomaly) {
         let mut finding = anomaly.finding();
-        let lines = keep(&mut finding)?;
+        let lines = told(&mut finding)?;
         let mut text = Vec::new();
         let options = ColumnOptions { width: width(), ..ColumnOptions::default() };
         anomaly.write(&names, &lines, options, &mut text)?;
         all.push(Shown { text: String::from_utf8_lossy(&text).into_owned(), finding });
     }
     Ok(all)
+}
+
+/// Keeps the clip of a finding; the lines that say how to make it happen again.
+fn keep(finding: &mut Finding, clip: &Clip, clips: &Path, program: &str) -> Result<Vec<String>, Failure> {
+    let path = clips.join(format!("{program}-{}.clip", finding.id.get(..8).unwrap_or("finding")));
+    clip.save(&path).map_err(|error| Failure::usage(&error))?;
+    finding.harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
+    finding.clip = Some(path.display().to_string());
+    finding.replay = Some(format!("selvedge replay {}", path.display()));
+    Ok(explain::again(clip, &path))
 }
 
 /// Predictions in the names of the runs that they are from, for the JSON.
@@ -292,12 +301,7 @@ pub(crate) fn accesses(process: &selvedge_trace::Process, wanted: &BTreeSet<u64>
 
 /// A prediction that nothing has confirmed.
 pub(crate) fn as_finding(kind: Kind, accesses: Vec<Access>) -> Finding {
-    let mut print = Fingerprint::new(kind.words());
-    for access in &accesses {
-        print.add(&access.op);
-        print.add(&format!("{}@{}", access.function.as_deref().unwrap_or(""), access.line.unwrap_or(0)));
-    }
-    Finding::new(print.id(), kind, accesses)
+    Finding::new(of_accesses(kind, &accesses), kind, accesses)
 }
 
 /// Recorded runs that failed by themselves are clips too; one of each sort.
