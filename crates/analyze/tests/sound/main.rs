@@ -5,7 +5,6 @@ mod hostile;
 mod oracle;
 mod shares;
 mod shb;
-mod std_text;
 mod sync_preserving;
 mod traces;
 mod validator;

@@ -9,8 +9,6 @@ use selvedge_analyze::sound::{Prover, RacePair, SyncPreserving, shb};
 use selvedge_analyze::{EventNo, Goal, History, Relation};
 use serde_json::Value;
 
-use crate::std_text;
-
 fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let folder = std::env::var_os("SELVEDGE_TRACES").map_or(beside, PathBuf::from);
@@ -72,7 +70,7 @@ fn known_races() {
         let oracle: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect("an oracle can be read"))
             .expect("an oracle is JSON");
         let text = std::fs::read_to_string(path.with_file_name(oracle["trace"].as_str().expect("a name")));
-        let history = std_text::parse(&text.expect("a trace can be read"));
+        let history = parse(&text.expect("a trace can be read"));
         let number = |line: &Value| line.as_u64().expect("a line");
         let exact: BTreeSet<(u64, u64)> = oracle["race_pairs_line0"]
             .as_array()
@@ -159,7 +157,7 @@ fn told_races_are_proved() {
         .collect();
     traces.sort();
     for path in traces {
-        let history = std_text::parse(&std::fs::read_to_string(&path).expect("a trace can be read"));
+        let history = parse(&std::fs::read_to_string(&path).expect("a trace can be read"));
         let prover = Prover::new(&history);
         let told = SyncPreserving::new(&history).races();
         let earlier = shb::races(&history);
@@ -169,4 +167,8 @@ fn told_races_are_proved() {
         }
         println!("{}: {} events, shb {}, sync-preserving {}", path.display(), history.len(), earlier.len(), told.len());
     }
+}
+
+fn parse(text: &str) -> History {
+    selvedge_analyze::std_text::parse(text.as_bytes()).expect("a recorded trace is well-formed").history
 }
