@@ -26,8 +26,8 @@ const EXITS: &str = "\
 Start here:
   selvedge demo                           see it work on a small program
   selvedge cc -O1 -g prog.c -o prog       build with it
-  selvedge record -- ./prog               record a run
-  selvedge trace                          look at it
+  selvedge hunt -- ./prog                 find what its passing runs hide
+  selvedge record -- ./prog               record a run; `selvedge trace` looks at it
 
 Exit codes: the program's own (128 + signal) where one program ran once; else 0 nothing to report, \
 1 some runs failed, 2 wrong usage, 66 findings, 70 internal error, 101 build failed, 124 hang or time-out.";
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
     Trace(TraceArgs),
-    /// Builds, records and explains a small buggy program
+    /// Builds a small program that passes its tests, and hunts the bug in it
     Demo(DemoArgs),
 }
 
