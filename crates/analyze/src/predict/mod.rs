@@ -35,7 +35,7 @@ pub mod sets;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod text;
+pub(crate) mod text;
 
 pub use candidates::{Candidate, Dropped};
 pub use graph::{Graph, Scope};

@@ -6,7 +6,8 @@
 //! it holds the fewest locks; all others go on in the order of the history. What depends on a thread that is held back
 //! stays behind, as in the paper. Then the events of the goal are made due one after another, and each thread that
 //! blocks the one that is due runs as far as is needed. Where this ends in a dead end, other ways are tried in turn: only what
-//! is needed instead of all; holding threads directly before their event; the two events of a race from the other side.
+//! is needed instead of all; holding threads directly before their event; the two events of a race from the other side;
+//! and all threads come to where they are held before any of them goes on.
 //!
 //! Every result keeps program order, fork and join, locks in both modes, and post and take. Values are not looked at: a
 //! read may see another write than in the history; that is what is to be tried. Events with one source stay together.
@@ -50,6 +51,8 @@ struct Stage {
     done: bool,
     /// The first event of the thread that is not to happen: where the step that the event is part of begins or ends.
     bound: EventNo,
+    /// Whether it is only where the thread is held.
+    gathers: bool,
 }
 
 /// One way to try.
@@ -82,6 +85,11 @@ impl<'a, 'h> Scheduler<'a, 'h> {
         Scheduler { graph, posts, forks, waits }
     }
 
+    /// The history.
+    pub fn history(&self) -> &'h History {
+        self.graph.history
+    }
+
     /// An order of events that reaches a goal, in the form of [`crate::Proof::witness`]: a race's events are the last two
     /// (with the rest of their steps), the last event of an order is the last; of other goals the events come next. `None` where no way leads there.
     pub fn schedule(&self, goal: &Goal) -> Option<Vec<EventNo>> {
@@ -99,10 +107,11 @@ impl<'a, 'h> Scheduler<'a, 'h> {
         if self.torn(&events) {
             return None;
         }
+        let gathered: Vec<Vec<Stage>> = plans.iter().map(|stages| self.gathered(stages)).collect();
         for strict in [true, false] {
-            for outermost in [true, false] {
+            for (outermost, stages) in [(true, &plans), (false, &plans), (true, &gathered)] {
                 for all in [true, false] {
-                    for stages in &plans {
+                    for stages in stages {
                         let way = Way { all, outermost, strict };
                         if let Some(order) = Run::new(self, stages, way).finish() {
                             return Some(order);
@@ -121,7 +130,7 @@ impl<'a, 'h> Scheduler<'a, 'h> {
     fn plans(&self, goal: &Goal) -> Vec<Vec<Stage>> {
         let stage = |event: EventNo, done| {
             let bound = if done { self.step_end(event) } else { self.step_start(event) };
-            Stage { thread: self.graph.event(event).thread, event, done, bound }
+            Stage { thread: self.graph.event(event).thread, event, done, bound, gathers: false }
         };
         let reach = |events: &[EventNo]| -> Vec<Stage> { events.iter().map(|event| stage(*event, false)).collect() };
         match goal {
@@ -139,6 +148,19 @@ impl<'a, 'h> Scheduler<'a, 'h> {
             }
             Goal::LostWakeup { wake, wait } => vec![reach(&[*wait, *wake]), reach(&[*wake, *wait])],
         }
+    }
+
+    /// The same stages after all threads have come to where they are held.
+    fn gathered(&self, stages: &[Stage]) -> Vec<Stage> {
+        let mut gathered: Vec<Stage> = Vec::new();
+        for stage in stages {
+            if gathered.iter().all(|other| other.thread != stage.thread) {
+                let place = self.step_start(self.graph.outermost_lock(stage.event).unwrap_or(stage.event));
+                gathered.push(Stage { event: place, done: false, bound: place, gathers: true, ..*stage });
+            }
+        }
+        gathered.extend(stages);
+        gathered
     }
 
     /// Where a thread waits until an event of it is due, after an earlier one that was.
@@ -331,7 +353,8 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
     }
 
     fn race(&self) -> bool {
-        !self.stages[0].done && self.stages[self.stages.len() - 1].done
+        let first = self.stages.iter().find(|stage| !stage.gathers);
+        first.is_some_and(|first| !first.done) && self.stages[self.stages.len() - 1].done
     }
 
     /// Whether the two events of a race are all that is left to do.
@@ -345,7 +368,8 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
         while let Some(stage) = self.stages.get(self.stage) {
             // The two events of a race must be possible, not only next.
             let waits = self.next(stage.thread).is_some_and(|next| {
-                next < stage.bound || !stage.done && self.race() && self.obstacle(stage.thread).is_some()
+                let possible = stage.done || stage.gathers || !self.race() || self.obstacle(stage.thread).is_none();
+                next < stage.bound || !possible
             });
             if waits {
                 break;
@@ -362,7 +386,7 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
             let thread = usize::from(stage.thread);
             let mut own = self.stages.iter().enumerate().filter(|(_, other)| other.thread == stage.thread);
             let due = own.clone().find(|(at, _)| *at >= self.stage);
-            let past = own.rfind(|(at, _)| *at < self.stage).map(|(_, past)| past.event);
+            let past = own.rfind(|(at, past)| *at < self.stage && !past.gathers).map(|(_, past)| past.event);
             (self.limits[thread], self.over[thread]) = match due {
                 Some((at, due)) if at == self.stage => (due.bound, false),
                 Some((_, due)) => (self.with.hold(past, due.event, self.way), false),

@@ -80,6 +80,17 @@ fn schedules() {
         ),
         // Not within one.
         ("T0 acq l; T0 r x; T0 w x; T0 rel l; T1 acq l; T1 w x; T1 rel l", Goal::Order(vec![1, 5, 2]), None),
+        // The second thread must be through with one lock before the first takes it, and the first with the other.
+        (
+            "T0 acq a; T0 acq b; T0 rel b; T0 w x; T0 rel a; T1 acq a; T1 rel a; T1 acq b; T1 w x; T1 rel b",
+            Goal::Race(3, 8),
+            Some(&[5, 6, 0, 1, 2, 7, 3, 8]),
+        ),
+        (
+            "T0 acq l; T0 r x; T0 r x; T0 rel l; T1 acq l; T1 rel l; T1 w x",
+            Goal::Order(vec![1, 6, 2]),
+            Some(&[4, 5, 0, 1, 6, 2]),
+        ),
         ("T0 w x", Goal::Order(vec![7]), None),
         ("T0 w x", Goal::Order(vec![]), None),
     ];
