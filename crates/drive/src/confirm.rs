@@ -249,6 +249,7 @@ fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Re
             let stuck = |target: &Target| {
                 answer.threads.iter().any(|seat| {
                     seat.thread == target.position.thread
+                        && seat.operation == target.position.operation
                         && seat.state == SeatState::Blocked
                         && matches!(seat.kind, OpKind::Lock | OpKind::LockShared | OpKind::Wait | OpKind::Join)
                 })

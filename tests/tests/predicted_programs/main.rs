@@ -12,7 +12,7 @@
 //!   - *triples*, unserializable accesses of one variable, where the two accesses of one thread belong together (in
 //!     one region or in neighbouring ones, the first of them the last read or the last write before the second), neither
 //!     forks and joins nor, for plain accesses, atomics order the third before or after them, and locks are nested;
-//!   - *circles* of locks, semaphores or not.
+//!   - *circles* of locks.
 //!
 //! Outside this model things are missed, and the shares are printed: a taker comes after all posts that came before it in the
 //! run, though one would do; an atomic that ordered two accesses may not order them in other runs; with locks that are not

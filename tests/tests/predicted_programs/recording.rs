@@ -106,7 +106,7 @@ impl<'p> Recording<'p> {
                 self.program.could_race(targets[0].spot, targets[1].spot) && !apart
             }
             (Goal::Order(_), Some(places)) => places.is_sorted(),
-            (Goal::Deadlock(_), _) => targets.iter().all(|target| run.stuck.iter().any(|done| is_of(done, target))),
+            (Goal::Deadlock(_), _) => targets.iter().all(|target| run.stuck.contains(target)),
             _ => false,
         }
     }
