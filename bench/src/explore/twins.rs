@@ -14,7 +14,7 @@ use crate::error::{Result, tool, without_paths};
 use crate::place;
 
 /// Most time of a strategy: a program whose runs are long has fewer of them, and the table says so.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A program without a bug, explored.
 #[derive(Debug, Clone, Serialize)]

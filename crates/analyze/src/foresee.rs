@@ -35,20 +35,40 @@ pub struct Outlook<'h> {
     graph: Graph<'h>,
 }
 
-/// Events that proofs may go through, all together: schedules are linear in the history, and there may be thousands.
-const WORK: u64 = 400_000_000;
+/// Steps that proofs may take, all together: there may be thousands, each linear in the history.
+const WORK: u64 = 200_000_000;
+/// Steps of one proof beside those through the history: what its search may take.
+const SEARCH: u64 = 25_000;
 
-/// Everything that a history foretells, with these patterns beside our own.
+/// Everything that a history foretells, with these patterns beside our own, and with what can be proved proved.
 pub fn foresee<'h>(history: &'h History, user: &[Pattern]) -> Outlook<'h> {
+    let mut outlook = foresee_unproved(history, user);
+    let prover = Prover::new(history);
+    let mut work = WORK;
+    let mut foreseen = std::mem::take(&mut outlook.foreseen);
+    for foreseen in foreseen.iter_mut().filter(|foreseen| foreseen.prediction.proof.is_none()) {
+        match work.checked_sub(history.len() as u64 + SEARCH) {
+            Some(left) => {
+                work = left;
+                foreseen.prediction.proof = outlook.prove(&prover, &foreseen.prediction.goal);
+            }
+            None => outlook.unexamined += 1,
+        }
+    }
+    // Proved ones first; each sort in the order in which it was found.
+    foreseen.sort_by_key(|foreseen| foreseen.prediction.proof.is_none());
+    outlook.foreseen = foreseen;
+    outlook
+}
+
+/// The same without looking for proofs, but for those that an analysis has at hand: for whoever wants few of them proved.
+pub fn foresee_unproved<'h>(history: &'h History, user: &[Pattern]) -> Outlook<'h> {
     let mut options = Options::default();
     // Of patterns that fit the same events the first is taken: the user's own.
     options.patterns.splice(0..0, user.iter().cloned());
     let graph = Graph::new(history, options.near);
     let mut outlook = Outlook { foreseen: Vec::new(), unexamined: 0, graph };
     outlook.predict(history, &options);
-    outlook.prove(history);
-    // Proved ones first; each sort in the order in which it was found.
-    outlook.foreseen.sort_by_key(|foreseen| foreseen.prediction.proof.is_none());
     outlook
 }
 
@@ -75,27 +95,14 @@ impl<'h> Outlook<'h> {
         self.foreseen.extend(broken.map(|prediction| Foreseen { prediction, seen: true }));
     }
 
-    /// Proves what can be proved.
-    fn prove(&mut self, history: &History) {
-        let scheduler = Scheduler::new(&self.graph);
-        let prover = Prover::new(history);
-        let mut work = WORK;
-        for foreseen in &mut self.foreseen {
-            let prediction = &mut foreseen.prediction;
-            if prediction.proof.is_some() {
-                continue;
-            }
-            let Some(left) = work.checked_sub(history.len() as u64) else {
-                self.unexamined += 1;
-                continue;
-            };
-            work = left;
-            prediction.proof = prover.prove(&prediction.goal).or_else(|| {
-                let witness = scheduler.schedule(&prediction.goal)?;
-                prover.validator().check(&prediction.goal, &witness).ok()?;
-                Some(Proof { relation: relation(history, &witness), witness })
-            });
-        }
+    /// A proof that a goal can be reached, if one is found. The prover is of the same history.
+    pub fn prove(&self, prover: &Prover<'_>, goal: &Goal) -> Option<Proof> {
+        prover.prove(goal).or_else(|| {
+            let scheduler = self.scheduler();
+            let witness = scheduler.schedule(goal)?;
+            prover.validator().check(goal, &witness).ok()?;
+            Some(Proof { relation: relation(scheduler.history(), &witness), witness })
+        })
     }
 }
 

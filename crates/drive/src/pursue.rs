@@ -3,15 +3,17 @@
 //! Predictions of different runs that have the same pattern at the same places are one. Where its first instance is refuted,
 //! those of other runs are tried: a reason to diverge in one may not be there in another.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::foresee::{Foreseen, Outlook, foresee, orders};
+use selvedge_analyze::foresee::{Foreseen, Outlook, foresee_unproved, orders};
 use selvedge_analyze::import::{Options, import};
 use selvedge_analyze::predict::Scheduler;
+use selvedge_analyze::sound::Prover;
 use selvedge_analyze::{Goal, History};
 use selvedge_findings::{Kind, Outcome};
 use selvedge_trace::Place;
@@ -43,8 +45,8 @@ struct Group<'a> {
     proved: bool,
     /// When it was first met.
     met: usize,
-    /// The run that each is from, those that are proved first.
-    instances: Vec<(usize, &'a Foreseen)>,
+    /// The run that each is from, and the prediction; the one that is proved first.
+    instances: Vec<(usize, Cow<'a, Foreseen>)>,
 }
 
 /// Instances of a prediction that are tried.
@@ -69,7 +71,10 @@ pub fn pursue(
         .iter()
         .map(|read| read.as_ref().map(|(history, chart)| tell(history, chart, options, &mut figures)))
         .collect();
-    let groups = unique(&told);
+    let mut groups = unique(&told);
+    let before = Instant::now();
+    prove(&told, &mut groups, budget / 4);
+    figures.analysis += before.elapsed();
     figures.predicted = groups.len() as u64;
     figures.proved = groups.iter().filter(|group| group.proved).count() as u64;
     each(Step::Predicted(&figures));
@@ -202,7 +207,7 @@ fn read(recorded: &Recorded, figures: &mut Figures) -> Option<(History, Chart)> 
 /// What it foretells.
 fn tell<'a>(history: &'a History, chart: &'a Chart, options: &HuntOptions, figures: &mut Figures) -> Told<'a> {
     let begin = Instant::now();
-    let outlook = foresee(history, &options.patterns);
+    let outlook = foresee_unproved(history, &options.patterns);
     figures.analysis += begin.elapsed();
     Told { history, chart, outlook }
 }
@@ -218,15 +223,35 @@ fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
             let proved = foreseen.prediction.proof.is_some();
             group.proved |= proved;
             match proved {
-                true => group.instances.insert(0, (run, foreseen)),
-                false => group.instances.push((run, foreseen)),
+                true => group.instances.insert(0, (run, Cow::Borrowed(foreseen))),
+                false => group.instances.push((run, Cow::Borrowed(foreseen))),
             }
             group.instances.truncate(INSTANCES);
         }
     }
     let mut groups: Vec<Group<'a>> = groups.into_values().collect();
-    groups.sort_by_key(|group| (!group.proved, group.met));
+    groups.sort_by_key(|group| group.met);
     groups
+}
+
+/// Looks for a proof of one instance of each prediction, while there is time; those that have one come first.
+fn prove<'a>(told: &'a [Option<Told<'a>>], groups: &mut [Group<'a>], time: Duration) {
+    let begin = Instant::now();
+    let mut provers: Vec<Option<Prover<'_>>> = told.iter().map(|_| None).collect();
+    for group in groups.iter_mut().filter(|group| !group.proved) {
+        for at in 0..group.instances.len() {
+            let Some((run, foreseen)) = group.instances.get_mut(at).filter(|_| begin.elapsed() < time) else { break };
+            let (Some(Some(told)), Some(prover)) = (told.get(*run), provers.get_mut(*run)) else { continue };
+            let prover = prover.get_or_insert_with(|| Prover::new(told.history));
+            if let Some(proof) = told.outlook.prove(prover, &foreseen.prediction.goal) {
+                foreseen.to_mut().prediction.proof = Some(proof);
+                group.proved = true;
+                group.instances.swap(0, at);
+                break;
+            }
+        }
+    }
+    groups.sort_by_key(|group| (!group.proved, group.met));
 }
 
 fn key(told: &Told<'_>, foreseen: &Foreseen) -> Key {
