@@ -170,8 +170,13 @@ fn regardless_of_values(history: &History, goal: &Goal) -> Option<Vec<EventNo>> 
 }
 
 /// Orders of events that lead to a prediction, best first.
-pub fn orders(scheduler: &Scheduler<'_, '_>, prediction: &Prediction) -> Vec<Vec<EventNo>> {
-    let mut orders = Vec::new();
+pub fn orders(scheduler: &Scheduler<'_, '_>, foreseen: &Foreseen) -> Vec<Vec<EventNo>> {
+    let prediction = &foreseen.prediction;
+    let mut orders: Vec<Vec<EventNo>> = Vec::new();
+    // What has happened happens again if all goes as it went.
+    if let (true, Goal::Order(events)) = (foreseen.seen, &prediction.goal) {
+        orders.extend(events.iter().max().map(|last| (0..=*last).collect()));
+    }
     let witness = prediction.proof.as_ref().map(|proof| &proof.witness).filter(|witness| !witness.is_empty());
     orders.extend(witness.cloned());
     let scheduled = scheduler.schedule(&prediction.goal);
@@ -208,7 +213,7 @@ mod tests {
         let foreseen = outlook.foreseen.iter().find(|foreseen| foreseen.prediction.goal == goal).expect("predicted");
         assert_eq!(foreseen.prediction.proof, None);
         assert_eq!(outlook.scheduler().schedule(&goal), None);
-        let orders = orders(&outlook.scheduler(), &foreseen.prediction);
+        let orders = orders(&outlook.scheduler(), foreseen);
         assert_eq!(orders[0], [0, 1, 2, 8, 9, 10, 11, 3, 4, 12]);
     }
 }

@@ -80,7 +80,9 @@ impl Chart {
             let event = history.event(number)?;
             // Whoever comes second stands at its access before the first is done: what it does on the way is not between.
             if let Some((_, late)) = race.take_if(|(early, _)| self.position(history, number) == Some(*early)) {
-                add(&mut legs, Leg { thread: late.thread, operation: late.operation.saturating_sub(1), begun: false });
+                let leg = Leg { thread: late.thread, operation: late.operation.saturating_sub(1), begun: false };
+                // Its access may be the first thing that it does: then it has to begin.
+                if leg.operation == 0 { legs.push(leg) } else { add(&mut legs, leg) }
             }
             let child = self.names.get(event.target as usize).copied().flatten();
             if let Some(child) = child.filter(|_| event.op == Op::Join) {

@@ -167,7 +167,7 @@ impl<'a, 'c> Pursuit<'a, 'c> {
             let mut verdict = None;
             if !over() {
                 let before = Instant::now();
-                let orders = orders(scheduler, &foreseen.prediction);
+                let orders = orders(scheduler, foreseen);
                 scheduling += before.elapsed();
                 let goal = &foreseen.prediction.goal;
                 let attempt = Attempt { goal, history: told.history, chart: told.chart, orders };
@@ -222,10 +222,10 @@ fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
             let group = groups.entry(key(told, foreseen)).or_insert(Group { met, ..Group::default() });
             let proved = foreseen.prediction.proof.is_some();
             group.proved |= proved;
-            match proved {
-                true => group.instances.insert(0, (run, Cow::Borrowed(foreseen))),
-                false => group.instances.push((run, Cow::Borrowed(foreseen))),
-            }
+            // What is proved first, then what has happened: both need no luck.
+            let rank = |foreseen: &Foreseen| (foreseen.prediction.proof.is_none(), !foreseen.seen);
+            let at = group.instances.partition_point(|(_, other)| rank(other) <= rank(foreseen));
+            group.instances.insert(at, (run, Cow::Borrowed(foreseen)));
             group.instances.truncate(INSTANCES);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_analyze::foresee::{foresee, orders};
+use selvedge_analyze::foresee::{Foreseen, foresee, orders};
 use selvedge_analyze::{Event, EventNo, Goal, History, Op as Does, Relation};
 use selvedge_drive::course::{Chart, Position};
 use selvedge_events::{Order, SiteId, ThreadIx};
@@ -76,9 +76,10 @@ impl<'p> Recording<'p> {
     pub(crate) fn tried(&self) -> Vec<Tried> {
         let outlook = foresee(&self.history, &[]);
         let scheduler = outlook.scheduler();
-        let tried = |prediction: &selvedge_analyze::Prediction| {
+        let tried = |foreseen: &Foreseen| {
+            let prediction = &foreseen.prediction;
             let goal = prediction.goal.clone();
-            let shown = orders(&scheduler, prediction).iter().position(|order| {
+            let shown = orders(&scheduler, foreseen).iter().position(|order| {
                 let legs = self.chart.course(&self.history, order, &goal).expect("every event has an operation");
                 self.shows(&goal, &steered(self.program, &legs))
             });
@@ -86,7 +87,7 @@ impl<'p> Recording<'p> {
             let spots = goal.events().into_iter().map(|event| self.done(event).spot).collect();
             Tried { goal, spots, proved, shown }
         };
-        outlook.foreseen.iter().map(|foreseen| tried(&foreseen.prediction)).collect()
+        outlook.foreseen.iter().map(tried).collect()
     }
 
     fn done(&self, event: EventNo) -> Done {
