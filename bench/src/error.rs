@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Why a measurement, or a part of it, could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +126,19 @@ pub fn without_paths(text: &str) -> String {
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+/// The exit code of a measurement, after what went wrong was said.
+pub fn exit_code(name: &str, usage: &str, result: Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    eprintln!("{name}: {}", error.line());
+    match error {
+        BenchError::Usage(_) => {
+            eprint!("{usage}");
+            ExitCode::from(2)
+        }
+        _ => ExitCode::FAILURE,
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use selvedge_bench::columns::{Build, Compiler, Toolchain};
-use selvedge_bench::error::{BenchError, Result, tool};
+use selvedge_bench::error::{BenchError, Result, exit_code, tool};
 use selvedge_bench::explore::again::again;
 use selvedge_bench::explore::find::find;
 use selvedge_bench::explore::options::{Amounts, Options};
@@ -41,19 +41,7 @@ const MOST_FAILURES: usize = 4;
 const PBZIP2_BYTES: u64 = 2 << 20;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("explore: {}", e.line());
-            match e {
-                BenchError::Usage(_) => {
-                    eprint!("{USAGE}");
-                    ExitCode::from(2)
-                }
-                _ => ExitCode::FAILURE,
-            }
-        }
-    }
+    exit_code("explore", USAGE, run())
 }
 
 fn run() -> Result<()> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use selvedge_bench::callgrind::{Count, Counter, grown};
 use selvedge_bench::columns::{COLUMNS, Tools};
-use selvedge_bench::error::{BenchError, Result, at};
+use selvedge_bench::error::{BenchError, Result, at, exit_code};
 use selvedge_bench::hooks::tsan_abi;
 use selvedge_bench::machine::Machine;
 use selvedge_bench::options::Options;
@@ -27,18 +27,8 @@ const MEASURED: [&str; 2] = ["disarmed", "record"];
 
 fn main() -> ExitCode {
     match run() {
-        Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("hooks: {}", e.line());
-            match e {
-                BenchError::Usage(_) => {
-                    eprint!("{USAGE}");
-                    ExitCode::from(2)
-                }
-                _ => ExitCode::FAILURE,
-            }
-        }
+        other => exit_code("hooks", USAGE, other.map(drop)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use selvedge_bench::error::{BenchError, Result, at, tool};
+use selvedge_bench::error::{BenchError, Result, at, exit_code, tool};
 use selvedge_bench::explore::workshop::{Workshop, each};
 use selvedge_bench::hunt::page::Hunts;
 use selvedge_bench::hunt::program::{Amounts, Hunted, hunt};
@@ -27,19 +27,7 @@ SELVEDGE_BIN names the selvedge binary; without it the release build of this rep
 ";
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("hunt: {}", e.line());
-            match e {
-                BenchError::Usage(_) => {
-                    eprint!("{USAGE}");
-                    ExitCode::from(2)
-                }
-                _ => ExitCode::FAILURE,
-            }
-        }
-    }
+    exit_code("hunt", USAGE, run())
 }
 
 struct Options {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use selvedge_bench::columns::Tools;
-use selvedge_bench::error::{BenchError, Result};
+use selvedge_bench::error::{Result, exit_code};
 use selvedge_bench::machine::Machine;
 use selvedge_bench::measure::measure;
 use selvedge_bench::options::Options;
@@ -26,19 +26,7 @@ SELVEDGE_BIN names the selvedge binary; without it the release build of this rep
 ";
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("overhead: {}", e.line());
-            match e {
-                BenchError::Usage(_) => {
-                    eprint!("{USAGE}");
-                    ExitCode::from(2)
-                }
-                _ => ExitCode::FAILURE,
-            }
-        }
-    }
+    exit_code("overhead", USAGE, run())
 }
 
 fn run() -> Result<()> {

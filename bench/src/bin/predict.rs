@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use selvedge_bench::columns::Tools;
-use selvedge_bench::error::{BenchError, Result, at};
+use selvedge_bench::error::{Result, at, exit_code};
 use selvedge_bench::machine::Machine;
 use selvedge_bench::place;
 use selvedge_bench::predict::analyses::ANALYSES;
@@ -34,19 +34,7 @@ SELVEDGE_BIN names the selvedge binary; without it the release build of this rep
 ";
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("predict: {}", e.line());
-            match e {
-                BenchError::Usage(_) => {
-                    eprint!("{USAGE}");
-                    ExitCode::from(2)
-                }
-                _ => ExitCode::FAILURE,
-            }
-        }
-    }
+    exit_code("predict", USAGE, run())
 }
 
 fn run() -> Result<()> {
