@@ -85,6 +85,8 @@ impl Predict {
         for line in self.machine.lines() {
             let _ = writeln!(page, "- {line}");
         }
+        let runs = self.cells.iter().map(|cell| cell.runs.len()).min().unwrap_or(0);
+        let _ = writeln!(page, "- runs of each figure (`--runs`): {runs}");
         for form in Form::ALL {
             let title = match form {
                 Form::Selvedge => "From our own trace files",
