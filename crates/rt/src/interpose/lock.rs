@@ -90,12 +90,14 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
     let is_mutex = attempt == Slot::pthread_mutex_trylock;
     let attempt = || {
         let mut result = once();
-        let mut rounds = if is_mutex && kind_of(lock) & ROBUST != 0 { 10_000 } else { 0 };
-        // The kernel is about to say that the holder has died.
-        while result == errno::EBUSY && rounds > 0 && !model::is_held(lock as u64) {
-            sys::sched_yield();
-            rounds -= 1;
-            result = once();
+        if result == errno::EBUSY && is_mutex && kind_of(lock) & ROBUST != 0 {
+            // The kernel is about to say that the holder has died: it does so after the thread's last hook, and on
+            // a busy machine long after.
+            let patience = sys::clock_ns(MONOTONIC) + DEATH_NS;
+            while result == errno::EBUSY && !model::is_held(lock as u64) && sys::clock_ns(MONOTONIC) < patience {
+                sys::nap(20_000);
+                result = once();
+            }
         }
         result
     };
@@ -117,6 +119,10 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
     let abroad = || is_shared_abroad(is_mutex && kind_of(lock) & SHARED != 0 || is_shared_rwlock(slot, lock));
     model::take(arrival, patience, attempt, abroad, insist).map(|result| result as Reg)
 }
+
+const MONOTONIC: usize = 1;
+/// How long the kernel may take to end a thread that has left us.
+const DEATH_NS: u64 = 5_000_000_000;
 
 /// Kinds of mutexes, as glibc numbers them.
 const ERRORCHECK: u32 = 2;
