@@ -90,7 +90,9 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
     let is_mutex = attempt == Slot::pthread_mutex_trylock;
     let attempt = || {
         let mut result = once();
-        if result == errno::EBUSY && is_mutex && kind_of(lock) & ROBUST != 0 {
+        // One that another process may hold is not waited for here: its owner lives where we do not see it.
+        let robust = || kind_of(lock) & ROBUST != 0 && !is_shared_abroad(kind_of(lock) & SHARED != 0);
+        if result == errno::EBUSY && is_mutex && robust() {
             // The kernel is about to say that the holder has died: it does so after the thread's last hook, and on
             // a busy machine long after.
             let patience = sys::clock_ns(MONOTONIC) + DEATH_NS;
