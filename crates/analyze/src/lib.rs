@@ -11,6 +11,7 @@ pub mod deadlock;
 pub mod foresee;
 pub mod history;
 pub mod import;
+pub mod invariant;
 pub mod lost_wakeup;
 pub mod names;
 pub mod predict;

@@ -2,7 +2,7 @@
 //! layout that needs no allocation to read.
 //!
 //! Three independent parts compose: *schedule*, *observe*, *intervene*. Schedules are free or controlled; there
-//! are two observers; interventions are named with the file that each reads.
+//! are two observers; interventions are named with what each needs to know, its *payload*.
 //!
 //! ```text
 //! 0   magic "SLVPLAN1"     8  version u32      12  header length u32 (128)
@@ -16,7 +16,7 @@
 //! image, 64 bytes: 0 build-id 32 bytes | 32 length u32 | 36 sites at u32 | 40 sites u32
 //!                  44 site table at u32 | 48 site table length u32 (0: the image carries its own)
 //! armed site, 8 bytes: ordinal u32 | id u32
-//! intervention, 12 bytes: kind u32 | file at u32 | file length u32
+//! intervention, 12 bytes: kind u32 | payload at u32 | payload length u32
 //! ```
 
 use crate::bytes::{array_at, checksum, slice_at, u32_at, u64_at};
@@ -29,7 +29,7 @@ pub const POINT_AFTER: u32 = 1 << 31;
 /// First bytes.
 pub const MAGIC: [u8; 8] = *b"SLVPLAN1";
 /// Format version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header.
 pub const HEADER: usize = 128;
 /// Bytes of an image row.
@@ -273,7 +273,7 @@ impl<'a> Plan<'a> {
         (commands > 0 && answers > 0).then_some((commands, answers))
     }
 
-    /// What is done about bugs, each with its file.
+    /// What is done about bugs, each with its payload.
     pub fn interventions(&self) -> impl Iterator<Item = (Intervene, &'a [u8])> + '_ {
         let count = u32_at(self.bytes, 84).unwrap_or(0);
         (0..count).filter_map(|number| self.intervention(number))
