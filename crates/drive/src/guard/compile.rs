@@ -123,8 +123,13 @@ pub enum CompileError {
 }
 
 impl Guard {
-    /// The guard of these invariants, for these images. `groups` are sites that touch the same memory.
-    pub fn of(
+    /// The guard of these invariants, for these images.
+    pub fn of(invariants: &Invariants, images: &[Keyed], how: &GuardHow) -> Result<Guard, CompileError> {
+        Guard::of_groups(invariants, &[], images, how)
+    }
+
+    /// As [`Guard::of`]; `groups` are sites that touch the same memory.
+    fn of_groups(
         invariants: &Invariants,
         groups: &[BTreeSet<SiteKey>],
         images: &[Keyed],
@@ -342,7 +347,7 @@ mod tests {
 
     fn guard() -> Guard {
         let groups = [BTreeSet::from([key("b"), key("c")]), BTreeSet::from([key("a"), key("gone")])];
-        Guard::of(&invariants(), &groups, &images(), &GuardHow::default()).expect("fits")
+        Guard::of_groups(&invariants(), &groups, &images(), &GuardHow::default()).expect("fits")
     }
 
     #[test]
@@ -410,9 +415,9 @@ mod tests {
     fn foreign_and_empty_invariants_are_refused() {
         let mut foreign = invariants();
         foreign.sites = [(key("elsewhere"), Belonging::default())].into();
-        let error = Guard::of(&foreign, &[], &images(), &GuardHow::default()).expect_err("nothing fits");
+        let error = Guard::of(&foreign, &images(), &GuardHow::default()).expect_err("nothing fits");
         assert!(error.to_string().contains("learnt from `prog`"), "{error}");
         foreign.sites.clear();
-        assert_eq!(Guard::of(&foreign, &[], &images(), &GuardHow::default()), Err(CompileError::Empty));
+        assert_eq!(Guard::of(&foreign, &images(), &GuardHow::default()), Err(CompileError::Empty));
     }
 }

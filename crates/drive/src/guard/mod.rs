@@ -3,5 +3,6 @@
 //! [`table`] writes the table, [`keys`] names the sites of a build, [`compile`] puts both together.
 
 pub mod compile;
+pub mod file;
 pub mod keys;
 pub mod table;
