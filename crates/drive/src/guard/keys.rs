@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use selvedge_analyze::invariant::SiteKey;
 use selvedge_events::hooks::{AtomicOp, HookClass};
-use selvedge_image::{Image, load_or_build, read_table};
+use selvedge_image::{Image, load_or_build, read_table, site_keys};
 
 use crate::arm::ImageSites;
 use crate::program::Program;
@@ -110,9 +110,4 @@ mod tests {
         // None of its libraries is instrumented.
         assert_eq!(images_of(&here).len(), 1);
     }
-}
-
-// STAND-IN until the image crate has keys.
-fn site_keys(loaded: &selvedge_image::Loaded) -> Vec<String> {
-    loaded.entries.iter().map(|entry| format!("site-{:x}", entry.offset)).collect()
 }
