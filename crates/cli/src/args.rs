@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use selvedge_drive::control::World;
-use selvedge_drive::intervene::Interventions;
+use selvedge_drive::intervene::Asked;
 use selvedge_drive::store::DEFAULT_DIR;
 use selvedge_events::ThreadIx;
 use selvedge_events::plan::Intervene;
@@ -356,7 +356,7 @@ impl ControlArgs {
     }
 
     /// What is to be done about bugs.
-    pub(crate) fn interventions(&self) -> Result<Interventions, Failure> {
+    pub(crate) fn interventions(&self) -> Result<Asked, Failure> {
         self.interventions.collect()
     }
 }
@@ -364,7 +364,7 @@ impl ControlArgs {
 /// What is to be done about bugs while a program runs.
 #[derive(Debug, Args)]
 pub(crate) struct InterveneArgs {
-    /// Run with the guard of these invariants
+    /// Run with the guard of these invariants, or of a plan that has one
     #[arg(long, value_name = "FILE")]
     pub(crate) guard: Option<PathBuf>,
     /// Run with these atomic sections healed
@@ -377,8 +377,8 @@ pub(crate) struct InterveneArgs {
 
 impl InterveneArgs {
     /// All of them, or why not.
-    pub(crate) fn collect(&self) -> Result<Interventions, Failure> {
-        let mut all = Interventions::default();
+    pub(crate) fn collect(&self) -> Result<Asked, Failure> {
+        let mut all = Asked::default();
         for (kind, file) in
             [(Intervene::Guard, &self.guard), (Intervene::Heal, &self.heal), (Intervene::Enforce, &self.enforce)]
         {

@@ -23,6 +23,7 @@ use crate::control::{ControlRequest, Log, Seat};
 use crate::course::{Chart, Position};
 use crate::explore::{Bench, switches};
 use crate::failure::Wrong;
+use crate::intervene::Interventions;
 use crate::replay::{Alone, ReplayError, ready};
 use crate::server::ControlledRun;
 
@@ -214,7 +215,8 @@ fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Re
     let record = dir.join("confirm");
     let _ = std::fs::remove_dir_all(&record);
     std::fs::create_dir_all(&record).map_err(ReplayError::Prepare)?;
-    let (_, answer) = ready(clip, &record, Alone { record: true, ..Alone::default() })?.run(timeout)?;
+    let (_, answer) =
+        ready(clip, &Interventions::default(), &record, Alone { record: true, ..Alone::default() })?.run(timeout)?;
     let Ok(run) = Run::open(&record) else { return Ok(None) };
     let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(None) };
     let targets: Option<Vec<Target>> =

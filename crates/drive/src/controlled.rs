@@ -52,6 +52,7 @@ impl Prepared {
             build_id: self.program.build_id.clone(),
             inputs,
             images: self.images.clone(),
+            files: self.surveyed.files(),
             world,
             most_steps,
             oracle,

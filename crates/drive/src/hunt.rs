@@ -17,6 +17,7 @@ use crate::confirm::{Effort, Verdict};
 use crate::control::World;
 use crate::controlled::Prepared;
 use crate::failure::{Wrong, outcome, wrong};
+use crate::intervene::Interventions;
 use crate::pursue::pursue;
 use crate::replay::{Alone, ReplayError, ready};
 use crate::run::{RunGuestError, Stop, ask_oracle};
@@ -222,7 +223,8 @@ fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) 
     std::fs::create_dir_all(&dir).map_err(HuntError::Dir)?;
     let clip = Clip { by_strategy: spec(options, number), ..base.clone() };
     let begin = Instant::now();
-    let (end, answer) = ready(&clip, &dir, Alone { record: true, ..Alone::default() })?.run(options.effort.timeout)?;
+    let (end, answer) = ready(&clip, &Interventions::default(), &dir, Alone { record: true, ..Alone::default() })?
+        .run(options.effort.timeout)?;
     let duration = begin.elapsed();
     let run = ControlledRun { end, answer, duration };
     let mut label = outcome(&run);

@@ -16,6 +16,7 @@ pub mod controlled;
 pub mod course;
 pub mod explore;
 pub mod failure;
+pub mod guard;
 pub mod guest_input;
 pub mod hunt;
 pub mod intervene;

@@ -24,7 +24,7 @@ pub struct PlanSpec {
     pub trace_limit: u64,
     /// The control file of a controlled schedule; `None` leaves threads to the system.
     pub control: Option<Control>,
-    /// What is done about bugs, each with the file that it reads.
+    /// What is done about bugs, each with what it needs to know.
     pub interventions: Vec<(Intervene, Vec<u8>)>,
     /// What is said about images.
     pub images: Vec<ImageSpec>,
@@ -57,6 +57,9 @@ pub enum WritePlanError {
     /// Offsets have 32 bits.
     #[error("the plan would exceed 4 GiB")]
     TooLarge,
+    /// A table has room for so many.
+    #[error("more sites would be guarded than the {} that a table has room for", selvedge_events::guard::MOST_SITES)]
+    TooManySites,
 }
 
 impl PlanSpec {

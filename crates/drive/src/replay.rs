@@ -131,7 +131,7 @@ pub struct Ready {
 }
 
 /// Prepares a replay in a process of its own; its files and trace go to `dir`.
-pub fn ready(clip: &Clip, dir: &Path, how: Alone) -> Result<Ready, ReplayError> {
+pub fn ready(clip: &Clip, interventions: &Interventions, dir: &Path, how: Alone) -> Result<Ready, ReplayError> {
     clip.check_build()?;
     let inputs = clip.unpack(dir).map_err(ReplayError::Prepare)?;
     let control = ControlFile::create(&dir.join("control"), 1 << 20).map_err(ReplayError::Prepare)?;
@@ -141,6 +141,7 @@ pub fn ready(clip: &Clip, dir: &Path, how: Alone) -> Result<Ready, ReplayError> 
     let mut plan = PlanSpec::new(if how.record { Observe::Record } else { Observe::Nothing }, dir);
     plan.images.clone_from(&clip.images);
     plan.control = Some(control.in_plan());
+    plan.interventions = interventions.in_plan();
     let plan_file = dir.join("plan");
     std::fs::write(&plan_file, plan.to_bytes()?).map_err(ReplayError::Prepare)?;
     let mut command = command_of(&inputs, &plan_file);

@@ -41,6 +41,8 @@ pub struct Function {
     pub group: u32,
     /// Whether the range belongs to the in-process runtime.
     pub(crate) runtime: bool,
+    /// Whether its name is known in one object file only: others may have one of the same name.
+    pub(crate) local: bool,
 }
 
 impl Function {
@@ -110,6 +112,7 @@ impl Functions {
                 part: symbol.map_or(Part::Hot, |symbol| frame_symbol(symbol).1),
                 group: 0,
                 runtime: found.runtime,
+                local: found.best.is_none_or(|(binding, ..)| binding == Binding::Local),
             });
         }
         functions.join_parts(&files);

@@ -1,5 +1,5 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
-//! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
+//! ([`mod@embed`]), what each site is called across rebuilds ([`site_key`]), which source line and inline stack an instruction has ([`lines`]), what a data
 //! address is called ([`variables`]), where its functions lie ([`functions`]) and what stands beside code without
 //! instrumentation ([`foreign`]).
 //!
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod declared;
 mod demangle;
 mod dwarf;
 mod elf;
@@ -21,6 +22,7 @@ pub mod functions;
 pub mod image;
 pub mod index;
 pub mod lines;
+pub mod site_key;
 pub mod site_list;
 pub mod sites;
 mod types;
@@ -33,6 +35,7 @@ pub use functions::{Function, FunctionGroup, Functions, Part};
 pub use image::{Image, ImageProblem, OpenImageError};
 pub use index::{IndexError, IndexSummary, Loaded, Origin, index, load_or_build};
 pub use lines::{Frame, LineCounters, Symboliser};
+pub use site_key::site_keys;
 pub use site_list::{SiteInfo, SiteList};
 pub use sites::{SiteCounters, Sites, find_sites, table_bytes};
 pub use variables::{VariableName, Variables};

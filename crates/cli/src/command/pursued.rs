@@ -10,6 +10,7 @@ use selvedge_drive::clip::Clip;
 use selvedge_drive::confirm::{Effort, Happened, Verdict};
 use selvedge_drive::controlled::{clips_dir, scratch};
 use selvedge_drive::hunt::{Figures, Hunted, Step, Tried};
+use selvedge_drive::intervene::Interventions;
 use selvedge_drive::program::hex;
 use selvedge_drive::replay::{Alone, ready};
 use selvedge_drive::store::Store;
@@ -182,7 +183,10 @@ fn show(
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let how = Alone { record: true, ..Alone::default() };
     let clip = &happened.clip;
-    ready(clip, dir.path(), how).map_err(explain::usage)?.run(timeout).map_err(explain::usage)?;
+    ready(clip, &Interventions::default(), dir.path(), how)
+        .map_err(explain::usage)?
+        .run(timeout)
+        .map_err(explain::usage)?;
     let Ok(run) = Run::open(dir.path()) else { return Ok(Vec::new()) };
     let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(Vec::new()) };
     let names = Names::new(process);
@@ -234,7 +238,7 @@ fn keep(finding: &mut Finding, clip: &Clip, clips: &Path, program: &str) -> Resu
     finding.harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
     finding.clip = Some(path.display().to_string());
     finding.replay = Some(format!("selvedge replay {}", path.display()));
-    Ok(explain::again(clip, &path))
+    Ok(explain::again(clip, &path, &Interventions::default()))
 }
 
 /// Predictions in the names of the runs that they are from, for the JSON.

@@ -4,6 +4,7 @@
 
 mod damage;
 mod embed;
+mod keys;
 mod lines;
 mod sites;
 mod support;
