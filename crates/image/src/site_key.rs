@@ -300,6 +300,17 @@ mod tests {
     }
 
     #[test]
+    fn every_word_is_in_the_reference() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/invariants.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for hook in HOOKS.iter().filter(|hook| hook.is_site() && hook.class != HookClass::Libc) {
+            let word = does(hook);
+            let plain = word.trim_end_matches(['u', 'v', 'p']).trim_end_matches(|c: char| c.is_ascii_digit());
+            assert!(page.contains(&format!("`{plain}`")) || page.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+
+    #[test]
     fn names_have_no_blanks_and_an_end() {
         let rows = [
             ("main", "main"),
