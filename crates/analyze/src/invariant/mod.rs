@@ -12,6 +12,9 @@
 //! - Variables that belong together have one *colour*: their accesses count as accesses to one location (the paper's
 //!   section 5.2.5, after ColorSafe).
 
+pub mod accesses;
+pub mod rivals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
