@@ -13,6 +13,8 @@
 //!   section 5.2.5, after ColorSafe).
 
 pub mod accesses;
+pub mod colour;
+pub mod expose;
 pub mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet};
