@@ -106,7 +106,19 @@ const MAX_RANGE: u64 = 1 << 26;
 /// The accesses and locks of a recorded process, as far as there are not more than `most` accesses.
 ///
 /// `site` numbers places, the same in all runs that are looked at together. Accesses at places without a number are left out.
-pub fn accesses(process: &Process, most: usize, mut site: impl FnMut(Place) -> Option<u32>) -> Run {
+pub fn accesses(process: &Process, most: usize, site: impl FnMut(Place) -> Option<u32>) -> Run {
+    coloured(process, most, site, |_| 0)
+}
+
+/// The same where accesses at some sites count as accesses to other addresses: `shift` says by how many bytes, as a colour's sites
+/// do ([`super::Colour`]).
+pub fn coloured(
+    process: &Process,
+    most: usize,
+    mut site: impl FnMut(Place) -> Option<u32>,
+    shift: impl Fn(u32) -> i32,
+) -> Run {
+    let mut site = |place| site(place).map(|site| (site, shift(site)));
     let imported = import::import(process, &import::Options::default());
     let mut cutter = Cutter::new(boundaries(process, &mut site));
     let mut locks = LockCursor { history: &imported.history, imported: &imported, at: 0 };
@@ -118,8 +130,8 @@ pub fn accesses(process: &Process, most: usize, mut site: impl FnMut(Place) -> O
             EventBody::Free { addr } => cutter.free(addr.0),
             _ => {}
         }
-        let Some((addr, end, rw)) = bytes(process, &event) else { continue };
-        let Some(site) = site(event.place) else { continue };
+        let Some((site, shift)) = site(event.place) else { continue };
+        let Some((addr, end, rw)) = bytes(process, &event, shift) else { continue };
         let found = cutter.between(addr, end);
         if run.accesses.len().saturating_add(found.len()) > most {
             run.cut = true;
@@ -142,21 +154,22 @@ pub fn accesses(process: &Process, most: usize, mut site: impl FnMut(Place) -> O
 }
 
 /// What an event touches: first byte, one past the last, direction.
-fn bytes(process: &Process, event: &Event) -> Option<(u64, u64, Rw)> {
+fn bytes(process: &Process, event: &Event, shift: i32) -> Option<(u64, u64, Rw)> {
     let access = process.access(event)?;
-    let end = access.addr.saturating_add(access.size.min(MAX_RANGE));
-    (end > access.addr).then_some((access.addr, end, access.rw))
+    let addr = access.addr.saturating_add_signed(i64::from(shift));
+    let end = addr.saturating_add(access.size.min(MAX_RANGE));
+    (end > addr).then_some((addr, end, access.rw))
 }
 
 /// Every boundary, in ascending order.
-fn boundaries(process: &Process, site: &mut impl FnMut(Place) -> Option<u32>) -> Vec<u64> {
+fn boundaries(process: &Process, site: &mut impl FnMut(Place) -> Option<(u32, i32)>) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::new();
     let mut tidy_at = 1 << 16;
     for event in process.events() {
         if let EventBody::Alloc { addr, size } = event.body {
             all.extend([addr.0, addr.0.saturating_add(size)]);
-        } else if let Some((addr, end, _)) = bytes(process, &event)
-            && site(event.place).is_some()
+        } else if let Some((_, shift)) = site(event.place)
+            && let Some((addr, end, _)) = bytes(process, &event, shift)
         {
             all.extend([addr, end]);
         }
@@ -243,7 +256,7 @@ impl LockCursor<'_> {
         &mut self,
         index: u64,
         event: &Event,
-        site: &mut impl FnMut(Place) -> Option<u32>,
+        site: &mut impl FnMut(Place) -> Option<(u32, i32)>,
         locks: &mut Vec<LockEvent>,
     ) {
         while let (Some(source), Some(made)) = (self.history.sources.get(self.at), self.history.events.get(self.at)) {
@@ -260,7 +273,7 @@ impl LockCursor<'_> {
                 operation: event.operation,
                 index,
                 lock: lock.addr,
-                site: site(event.place),
+                site: site(event.place).map(|(site, _)| site),
                 acquires: made.op.acquires(),
             });
         }

@@ -15,11 +15,15 @@
 //!   [`Options::percent`] of all.
 //! - Both are written by somebody, and two threads share both.
 //!
+//! The representative is the largest variable, the first of several: what is shifted to it then lies inside it, and touches nothing
+//! that follows it.
+//!
 //! It is meant to miss rather than to invent, since a wrong colour makes the guard stall where it should not. No colour has: a class
 //! correlated with itself (a site that touches two of the variables), contradicting distances, stack variables, more than
 //! [`Options::variables`] variables or [`Options::sites`] sites. Sites that touched several locations in one access (copies, fills) get
 //! no shift; they may touch a colour where they touch the representative too.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
@@ -56,7 +60,7 @@ const MOST_IN_SECTION: usize = 64;
 pub struct Found {
     /// Its sites with their shifts in bytes.
     pub sites: BTreeMap<u32, i32>,
-    /// One location of each variable, in the order of addresses: the first is a representative. For names.
+    /// One location of each variable, in the order of addresses. For names.
     pub variables: Vec<Location>,
 }
 
@@ -110,7 +114,8 @@ pub fn colours(runs: &[Run], options: &Options) -> Vec<Found> {
         .into_iter()
         .filter(|component| component.len() <= options.variables)
         .filter_map(|component| {
-            let (representative, base) = component.iter().map(|(class, at)| (*class, *at)).min_by_key(|(_, at)| *at)?;
+            let size = |class: &u32| counts.examples.get(class).map_or(0, |location| location.size);
+            let (&representative, &base) = component.iter().min_by_key(|(class, at)| (Reverse(size(class)), **at))?;
             if counts.wide.iter().any(|those| {
                 !those.contains(&representative) && component.iter().any(|(class, _)| those.contains(class))
             }) {
@@ -254,6 +259,7 @@ struct Counts {
     shared: BTreeSet<(u32, u32, i64)>,
     /// The classes of every access to several locations.
     wide: BTreeSet<BTreeSet<u32>>,
+    /// A location of each class: a largest one.
     examples: BTreeMap<u32, Location>,
 }
 
@@ -264,7 +270,10 @@ impl Counts {
             let class = classes.of(step.site);
             class_of.insert(step.location, class);
             if let Some(location) = run.location(step.location) {
-                self.examples.entry(class).or_insert(*location);
+                let example = self.examples.entry(class).or_insert(*location);
+                if location.size > example.size {
+                    *example = *location;
+                }
             }
         }
         for those in &steps.wide {

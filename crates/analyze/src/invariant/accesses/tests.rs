@@ -170,6 +170,17 @@ fn sites_without_a_number_are_left_out() {
 }
 
 #[test]
+fn a_colour_is_one_location() {
+    let mut steps = Steps::default();
+    steps.event(1, K::Alloc, [HEAP, 16]).access(1, 3, HEAP + 4).access(2, 2, HEAP + 12).access(2, 0, HEAP + 13);
+    let run = coloured(&steps.process(), usize::MAX, number, |site| if site == 2 { -8 } else { 0 });
+    let touched: Vec<_> = run.accesses.iter().map(|access| (access.site, access.location)).collect();
+    assert_eq!(touched, [(3, 0), (2, 0), (0, 1)]);
+    let locations: Vec<_> = run.locations.iter().map(|location| (location.offset, location.size)).collect();
+    assert_eq!(locations, [(4, 4), (13, 1)]);
+}
+
+#[test]
 fn there_may_be_too_many() {
     let mut steps = Steps::default();
     steps.access(1, 5, GLOBAL).access(1, 0, GLOBAL + 2).access(1, 5, GLOBAL);

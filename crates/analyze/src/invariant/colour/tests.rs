@@ -4,7 +4,7 @@ use super::*;
 use crate::invariant::accesses::{Access, LockEvent};
 
 /// Steps such as `1w3@0+8`: thread 1 writes at site 3, in block 0 at offset 8. `g` is the image instead of a block, `s` a stack. Several
-/// offsets, `0+8,12`, are one access to all. `1+7` and `1-7` take and give lock 7.
+/// offsets, `0+8,12`, are one access to all. A location has four bytes, one whose offset ends in `l` eight. `1+7` and `1-7` take and give lock 7.
 fn run(text: &str) -> Run {
     let mut run = Run::default();
     let mut numbers: BTreeMap<(Home, u64), u64> = BTreeMap::new();
@@ -24,9 +24,10 @@ fn run(text: &str) -> Run {
             block => Home::Block(block.parse().expect("a block")),
         };
         for offset in offsets.split(',') {
-            let offset: u64 = offset.parse().expect("an offset");
+            let size = if offset.ends_with('l') { 8 } else { 4 };
+            let offset: u64 = offset.trim_end_matches('l').parse().expect("an offset");
             let location = *numbers.entry((home, offset)).or_insert_with(|| {
-                run.locations.push(Location { home, offset, size: 4 });
+                run.locations.push(Location { home, offset, size });
                 run.locations.len() as u64 - 1
             });
             run.accesses.push(Access {
@@ -91,6 +92,12 @@ fn three_variables_have_one_representative() {
     assert_eq!(found(&texts, 4), [[(1, -8), (2, 0), (3, -4), (4, -8), (5, 0), (6, -4)]]);
     let colour = &colours(&vec![run(texts[0]); 4], &Options::default())[0];
     assert_eq!(colour.variables.iter().map(|variable| variable.offset).collect::<Vec<_>>(), [0, 4, 8]);
+}
+
+#[test]
+fn the_representative_is_the_largest() {
+    let texts = ["1w1@0+0 1w2@0+8l 1w3@0+16l 2r4@0+0 2r5@0+8l 2r6@0+16l"];
+    assert_eq!(found(&texts, 4), [[(1, 8), (2, 0), (3, -8), (4, 8), (5, 0), (6, -8)]]);
 }
 
 #[test]
