@@ -1,4 +1,5 @@
-//! A recorded run as invariants read it: who touched which location where, one after the other, and who held which lock.
+//! A recorded run as invariants read it: who touched which location where, one after the other, who held which lock, and who made
+//! whom.
 //!
 //! Memory is cut at every boundary that an access or a heap block of the run has, so what touches a byte of a location touches
 //! all of it: locations are exact to the byte. ([`crate::import`] cuts at the bounds of writes only. That is enough where
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use selvedge_events::hooks::Rw;
 use selvedge_trace::{Event, EventBody, Place, Process};
 
-use crate::history::History;
+use crate::history::Op;
 use crate::import::{self, Imported};
 
 /// One access to one location.
@@ -58,6 +59,19 @@ pub struct LockEvent {
     pub acquires: bool,
 }
 
+/// A thread is made or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadEvent {
+    /// By whom.
+    pub thread: u32,
+    /// Its number in the merged order of the trace.
+    pub index: u64,
+    /// Which thread.
+    pub other: u32,
+    /// Made; else it has ended and was waited for.
+    pub made: bool,
+}
+
 /// What a location is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Home {
@@ -87,6 +101,8 @@ pub struct Run {
     pub accesses: Vec<Access>,
     /// All acquisitions and releases in the order in which they happened.
     pub locks: Vec<LockEvent>,
+    /// All threads made and waited for in the order in which that happened.
+    pub threads: Vec<ThreadEvent>,
     /// The locations.
     pub locations: Vec<Location>,
     /// The trace goes on: there were more accesses than were asked for.
@@ -121,10 +137,10 @@ pub fn coloured(
     let mut site = |place| site(place).map(|site| (site, shift(site)));
     let imported = import::import(process, &import::Options::default());
     let mut cutter = Cutter::new(boundaries(process, &mut site));
-    let mut locks = LockCursor { history: &imported.history, imported: &imported, at: 0 };
+    let mut others = Others { imported: &imported, at: 0 };
     let mut run = Run::default();
     for (index, event) in (0..).zip(process.events()) {
-        locks.take(index, &event, &mut site, &mut run.locks);
+        others.take(index, &event, &mut site, &mut run);
         match event.body {
             EventBody::Alloc { addr, size } => cutter.alloc(addr.0, size),
             EventBody::Free { addr } => cutter.free(addr.0),
@@ -243,39 +259,33 @@ impl Cutter {
     }
 }
 
-/// Goes through the locks of a history beside the events of its trace.
-struct LockCursor<'a> {
-    history: &'a History,
+/// Goes through the locks and threads of a history beside the events of its trace.
+struct Others<'a> {
     imported: &'a Imported,
     at: usize,
 }
 
-impl LockCursor<'_> {
-    /// Notes what an event of the trace does to locks.
-    fn take(
-        &mut self,
-        index: u64,
-        event: &Event,
-        site: &mut impl FnMut(Place) -> Option<(u32, i32)>,
-        locks: &mut Vec<LockEvent>,
-    ) {
-        while let (Some(source), Some(made)) = (self.history.sources.get(self.at), self.history.events.get(self.at)) {
+impl Others<'_> {
+    /// Notes what an event of the trace does to locks and threads.
+    fn take(&mut self, index: u64, event: &Event, site: &mut impl FnMut(Place) -> Option<(u32, i32)>, run: &mut Run) {
+        let (history, thread) = (&self.imported.history, event.thread.0);
+        while let (Some(source), Some(made)) = (history.sources.get(self.at), history.events.get(self.at)) {
             if *source > index {
                 break;
             }
             self.at += 1;
-            if *source < index || !(made.op.acquires() || made.op.releases()) {
+            if *source < index {
                 continue;
             }
-            let Some(lock) = self.imported.locks.get(made.target as usize) else { continue };
-            locks.push(LockEvent {
-                thread: event.thread.0,
-                operation: event.operation,
-                index,
-                lock: lock.addr,
-                site: site(event.place).map(|(site, _)| site),
-                acquires: made.op.acquires(),
-            });
+            let (target, acquires) = (made.target as usize, made.op.acquires());
+            if acquires || made.op.releases() {
+                let Some(lock) = self.imported.locks.get(target).map(|lock| lock.addr) else { continue };
+                let site = site(event.place).map(|(site, _)| site);
+                run.locks.push(LockEvent { thread, operation: event.operation, index, lock, site, acquires });
+            } else if matches!(made.op, Op::Fork | Op::Join) {
+                let Some(other) = self.imported.threads.get(target).map(|thread| thread.0) else { continue };
+                run.threads.push(ThreadEvent { thread, index, other, made: made.op == Op::Fork });
+            }
         }
     }
 }

@@ -9,16 +9,17 @@
 //!   *first* `P` at the location. Were a later one held, the first would still come before `S`.
 //! - A lock that was given back before `P` is not held, whatever the order of the releases (the paper removes the releasing
 //!   instruction from a set of acquiring ones and leaves open which that removes).
+//! - Where making or waiting for threads has `P` come before `S`, the program does see to it, and there is no point.
 //! - [`role_points`] goes beyond the paper: sets with several members that are all one thread's.
 //!
-//! What it does not know: that `S` comes after `P` for other reasons, because its thread is made or woken after `P`, say. Holding
-//! is futile there, and finds nothing.
+//! What it does not know: that `S` comes after `P` for other reasons, because its thread is woken after `P`, say. Holding is futile
+//! there, and finds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::accesses::{LockEvent, Run};
+use super::accesses::{Access, LockEvent, Run, ThreadEvent};
 use super::rivals::Ai;
 use super::rivals::view::views;
 
@@ -88,9 +89,14 @@ fn find(runs: &[Run], orders: &BTreeMap<u32, BTreeSet<u32>>, one_thread: bool) -
     let mut known = BTreeSet::new();
     for (number, run) in runs.iter().enumerate() {
         let outermost = outermost(run);
+        let mut lives = Lives::default();
+        let mut births = run.threads.iter().peekable();
         // By location and site: the first access of each thread.
         let mut first: FxHashMap<(u64, u32), BTreeMap<u32, usize>> = FxHashMap::default();
         for (at, access, view) in views(&run.accesses) {
+            while let Some(event) = births.next_if(|event| event.index < access.index) {
+                lives.learn(event);
+            }
             let members = orders.get(&access.site).filter(|members| {
                 // A run that does not fit shows no order.
                 view.remote.is_some_and(|remote| members.contains(&remote.site))
@@ -106,6 +112,7 @@ fn find(runs: &[Run], orders: &BTreeMap<u32, BTreeSet<u32>>, one_thread: bool) -
             let threads: BTreeSet<u32> = there.iter().map(|(thread, _)| *thread).collect();
             if let Some(held) = there.iter().map(|(_, at)| *at).min().and_then(|at| run.accesses.get(at))
                 && (threads.len() == 1 || !one_thread)
+                && !lives.ordered(held, access)
             {
                 let lock = outermost.get(&(held.thread, held.index));
                 let point = StallingPoint {
@@ -126,6 +133,31 @@ fn find(runs: &[Run], orders: &BTreeMap<u32, BTreeSet<u32>>, one_thread: bool) -
         }
     }
     points
+}
+
+/// What has to come before a thread's next step, by making threads and waiting for them.
+#[derive(Default)]
+struct Lives {
+    /// By thread: of other threads, the last step that comes before.
+    before: BTreeMap<u32, BTreeMap<u32, u64>>,
+}
+
+impl Lives {
+    fn learn(&mut self, event: &ThreadEvent) {
+        let (from, to) = if event.made { (event.thread, event.other) } else { (event.other, event.thread) };
+        let mut known = self.before.get(&from).cloned().unwrap_or_default();
+        known.insert(from, event.index);
+        let before = self.before.entry(to).or_default();
+        for (thread, index) in known {
+            let last = before.entry(thread).or_default();
+            *last = index.max(*last);
+        }
+    }
+
+    fn ordered(&self, first: &Access, then: &Access) -> bool {
+        let last = self.before.get(&then.thread).and_then(|before| before.get(&first.thread));
+        last.is_some_and(|last| first.index <= *last)
+    }
 }
 
 /// By thread and index of an access under locks: where its thread took the one that it has held longest.
@@ -152,19 +184,23 @@ fn outermost(run: &Run) -> FxHashMap<(u32, u64), LockEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariant::accesses::Access;
     use crate::invariant::rivals::Invariant;
 
     /// Steps such as `1w3`, thread 1 writing at site 3, or `1+7@9` and `1-7@9`, taking and giving lock 7 at site 9. A location may follow:
-    /// `1w3:5`. Operations are counted in each thread, from 1.
+    /// `1w3:5`. `1>2` and `1<2` are thread 1 making and awaiting thread 2. Operations are counted in each thread, from 1.
     fn run(text: &str) -> Run {
         let mut run = Run::default();
         let mut operations: BTreeMap<u32, u32> = BTreeMap::new();
         for (step, index) in text.split_whitespace().zip(0..) {
-            let at = step.find(['r', 'w', '+', '-']).expect("a kind");
+            let at = step.find(['r', 'w', '+', '-', '<', '>']).expect("a kind");
             let thread: u32 = step[..at].parse().expect("a thread");
             let operation = *operations.entry(thread).and_modify(|number| *number += 1).or_insert(1);
             let (kind, rest) = step[at..].split_at(1);
+            if matches!(kind, "<" | ">") {
+                let other = rest.parse().expect("a thread");
+                run.threads.push(ThreadEvent { thread, index, other, made: kind == ">" });
+                continue;
+            }
             if let Some((lock, site)) = rest.split_once('@') {
                 run.locks.push(LockEvent {
                     thread,
@@ -236,6 +272,16 @@ mod tests {
         assert_eq!(points(&["1w1 2r2 1w1"]), [], "each belongs to the other");
         assert_eq!(points(&["3w3 1w1 2r2", "1w1 3w3 2r2"]).iter().filter(|said| said.1 == 2).count(), 0);
         assert_eq!(points(&["1w1 2w1"]), [], "nil belongs to the only site");
+    }
+
+    #[test]
+    fn no_point_where_threads_are_made_or_awaited_in_between() {
+        assert_eq!(points(&["1w1 1>2 2r2"]), []);
+        assert_eq!(points(&["1>2 1w1 2r2"]), [(1, 2, 1, 2, Some(1), None)]);
+        assert_eq!(points(&["1>2 2w1 1<2 1r2"]), []);
+        assert_eq!(points(&["1>2 1>3 2w1 1<3 1r2"]), [(1, 2, 2, 1, Some(1), None)], "another was awaited");
+        assert_eq!(points(&["1w1 1>2 2>3 3r2"]), [], "the maker's maker");
+        assert_eq!(points(&["1>2 2>3 3w1 2<3 1<2 1>4 4r2"]), [], "awaited, then made");
     }
 
     #[test]

@@ -162,6 +162,19 @@ fn locks_with_their_operations() {
 }
 
 #[test]
+fn threads_made_and_waited_for() {
+    let mut steps = Steps::default();
+    steps.event(0, K::ThreadCreate, [5, 0]).access(5, 3, GLOBAL).event(0, K::ThreadJoin, [5, 0]);
+    assert_eq!(
+        steps.run().threads,
+        [
+            ThreadEvent { thread: 0, index: 0, other: 5, made: true },
+            ThreadEvent { thread: 0, index: 2, other: 5, made: false }
+        ]
+    );
+}
+
+#[test]
 fn sites_without_a_number_are_left_out() {
     let mut steps = Steps::default();
     steps.access(1, 5, GLOBAL).access(1, 0, GLOBAL + 2);
