@@ -7,8 +7,8 @@
 //!
 //! A block that is allocated or freed has new locations from then on, as in the guard's recorder.
 //!
-//! Locks are those of [`crate::import`]: re-entrant acquisitions count once, a condition wait gives its mutex back, and
-//! locks that a program makes of atomics are recognised. What is done to such a lock is an access too.
+//! Locks are those of the trace as it is, re-entrant ones and those that are misused too, and those that [`crate::import`] finds a
+//! program to make of atomics. What is done to such a lock is an access as well. A condition wait gives its mutex back.
 //!
 //! What it cannot see: that the stack of a thread was another's before. Annotations to ignore accesses are not looked at,
 //! because the guard does not look at them either.
@@ -140,7 +140,7 @@ pub fn coloured(
     let mut others = Others { imported: &imported, at: 0 };
     let mut run = Run::default();
     for (index, event) in (0..).zip(process.events()) {
-        others.take(index, &event, &mut site, &mut run);
+        others.take(index, &event, || site(event.place).map(|(site, _)| site), &mut run);
         match event.body {
             EventBody::Alloc { addr, size } => cutter.alloc(addr.0, size),
             EventBody::Free { addr } => cutter.free(addr.0),
@@ -259,7 +259,7 @@ impl Cutter {
     }
 }
 
-/// Goes through the locks and threads of a history beside the events of its trace.
+/// Goes through what a history knows of locks and threads, beside the events of its trace.
 struct Others<'a> {
     imported: &'a Imported,
     at: usize,
@@ -267,8 +267,9 @@ struct Others<'a> {
 
 impl Others<'_> {
     /// Notes what an event of the trace does to locks and threads.
-    fn take(&mut self, index: u64, event: &Event, site: &mut impl FnMut(Place) -> Option<(u32, i32)>, run: &mut Run) {
+    fn take(&mut self, index: u64, event: &Event, site: impl FnOnce() -> Option<u32>, run: &mut Run) {
         let (history, thread) = (&self.imported.history, event.thread.0);
+        let mut lock = said(&event.body);
         while let (Some(source), Some(made)) = (history.sources.get(self.at), history.events.get(self.at)) {
             if *source > index {
                 break;
@@ -277,16 +278,29 @@ impl Others<'_> {
             if *source < index {
                 continue;
             }
-            let (target, acquires) = (made.target as usize, made.op.acquires());
-            if acquires || made.op.releases() {
-                let Some(lock) = self.imported.locks.get(target).map(|lock| lock.addr) else { continue };
-                let site = site(event.place).map(|(site, _)| site);
-                run.locks.push(LockEvent { thread, operation: event.operation, index, lock, site, acquires });
+            let target = made.target as usize;
+            if made.op.acquires() || made.op.releases() {
+                let addr = self.imported.locks.get(target).map(|lock| lock.addr);
+                lock = lock.or(addr.map(|addr| (addr, made.op.acquires())));
             } else if matches!(made.op, Op::Fork | Op::Join) {
                 let Some(other) = self.imported.threads.get(target).map(|thread| thread.0) else { continue };
                 run.threads.push(ThreadEvent { thread, index, other, made: made.op == Op::Fork });
             }
         }
+        if let Some((lock, acquires)) = lock {
+            run.locks.push(LockEvent { thread, operation: event.operation, index, lock, site: site(), acquires });
+        }
+    }
+}
+
+/// Which lock an event takes or gives back by name, and whether it takes it.
+fn said(body: &EventBody) -> Option<(u64, bool)> {
+    match *body {
+        EventBody::Acquire { lock, how } => how.held().then_some((lock.0, true)),
+        EventBody::Release { lock, .. } => Some((lock.0, false)),
+        EventBody::WaitBegin { mutex, .. } => Some((mutex.0, false)),
+        EventBody::WaitEnd { mutex, .. } => Some((mutex.0, true)),
+        _ => None,
     }
 }
 

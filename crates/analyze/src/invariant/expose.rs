@@ -170,8 +170,8 @@ fn outermost(run: &Run) -> FxHashMap<(u32, u64), LockEvent> {
             let mine = held.entry(event.thread).or_default();
             if event.acquires {
                 mine.push(*event);
-            } else {
-                mine.retain(|held| held.lock != event.lock);
+            } else if let Some(at) = mine.iter().rposition(|held| held.lock == event.lock) {
+                mine.remove(at);
             }
         }
         if let Some(first) = held.get(&access.thread).and_then(|mine| mine.first()) {
@@ -262,6 +262,12 @@ mod tests {
         assert_eq!(points(&nested), [(2, 5, 1, 1, Some(10), Some(6))]);
         let crossed = ["1+6@10 1+7@11 1-6@12 1w2 1-7@13 2r5"];
         assert_eq!(points(&crossed), [(2, 5, 1, 2, Some(11), Some(7))], "what was given back is not held");
+        let again = ["1+7@10 1+7@11 1-7@12 1w2 1-7@13 2r5"];
+        assert_eq!(
+            points(&again),
+            [(2, 5, 1, 1, Some(10), Some(7))],
+            "what was taken twice is held until it was given back twice"
+        );
         let others = ["1w2 3+7@9 2r5 3-7@9"];
         assert_eq!(points(&others), [(2, 5, 1, 1, Some(2), None)], "nor is what others hold");
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use selvedge_events::EventKind as K;
 use selvedge_events::pack::{self, Small, object, pc_payload};
-use selvedge_events::{Acquire as How, Mode, Primitive, SiteId};
+use selvedge_events::{Acquire as How, Mode, Order, Primitive, SiteId};
 use selvedge_trace::write::{Stream, TraceBuilder};
 use selvedge_trace::{Place, Process, TraceFile};
 
@@ -159,6 +159,33 @@ fn locks_with_their_operations() {
         run.locks[0].site,
         number(Place::Code { module: selvedge_events::ModuleIx(0), offset: 0x100 + 4 * K::Acquire as u32 })
     );
+}
+
+#[test]
+fn locks_that_are_misused_or_waited_with() {
+    let locks = |steps: &Steps| steps.run().locks.iter().map(|l| (l.thread, l.lock, l.acquires)).collect::<Vec<_>>();
+    let mut misused = Steps::default();
+    misused.lock(1, K::Acquire, mutex()).lock(2, K::Release, mutex()).lock(1, K::Release, mutex());
+    assert_eq!(locks(&misused), [(1, LOCK, true), (2, LOCK, false), (1, LOCK, false)]);
+    let mut waits = Steps::default();
+    waits.lock(1, K::Acquire, mutex()).event(1, K::WaitBegin, [object(0x6000, 0), object(LOCK, 0)]);
+    waits.event(1, K::WaitEnd, [object(0x6000, 0), object(LOCK, 0)]).lock(1, K::Release, mutex());
+    assert_eq!(locks(&waits), [(1, LOCK, true), (1, LOCK, false), (1, LOCK, true), (1, LOCK, false)]);
+}
+
+#[test]
+fn locks_made_of_atomics_are_locks_and_accesses() {
+    let mut steps = Steps::default();
+    for thread in [1, 2] {
+        for (order, before) in [(Order::Acquire, 0), (Order::Release, 1)] {
+            steps.streams.entry(thread).or_default().raw(Small::Before { upper: false, half: before }.pack());
+            steps.event(thread, K::Atomic, [object(GLOBAL, order as u16), 0]);
+        }
+    }
+    let run = steps.run();
+    let locks: Vec<_> = run.locks.iter().map(|l| (l.thread, l.index, l.lock, l.acquires)).collect();
+    assert_eq!(locks, [(1, 0, GLOBAL, true), (1, 1, GLOBAL, false), (2, 2, GLOBAL, true), (2, 3, GLOBAL, false)]);
+    assert_eq!(run.accesses.len(), 4);
 }
 
 #[test]
