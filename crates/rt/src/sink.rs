@@ -294,7 +294,7 @@ fn descriptor() -> Result<i32, Counter> {
 }
 
 /// Makes sure that a stretch of the file can be stored to.
-fn ensure(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
+pub fn ensure(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
     if sys::file_size_limit() < offset + len {
         return Err(Errno(27));
     }

@@ -11,6 +11,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 use crate::arch;
 use crate::arena::Pool;
 use crate::gate;
+use crate::guard;
 use crate::sink;
 
 /// Frames that a context stack holds; deeper ones are counted and cut.
@@ -106,6 +107,14 @@ pub struct ThreadState {
     pub has_before: u32,
     /// What the memory of the next event holds.
     pub before: u64,
+    /// Set while the thread waits for others for as long as it takes; others look at it.
+    pub blocked: AtomicU32,
+    /// Set while the guard is at work.
+    pub guarding: u32,
+    /// This thread as the guard's cells have it.
+    pub mark: u32,
+    /// Where the guard's blocks are: region + 1 and address.
+    pub near: [(u64, usize); guard::NEAR],
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.
@@ -143,7 +152,7 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[cold]
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
-    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on()) {
+    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on() || guard::is_on()) {
         return None;
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
@@ -151,8 +160,8 @@ fn adopt() -> Option<&'static mut ThreadState> {
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]
-    if gate::is_on() {
-        // Or it would end with the baton in its hand.
+    if gate::is_on() || guard::is_on() {
+        // Or it would end with the baton in its hand, or be waited for.
         crate::interpose::thread::arm_exit(1);
     }
     crate::stream::thread_start(state);
@@ -180,6 +189,7 @@ pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
 
 /// Makes `state` this thread's own.
 pub fn enter(state: &mut ThreadState) {
+    guard::enter(state);
     arch::tls_set(core::ptr::from_mut(state) as usize);
 }
 
@@ -187,6 +197,7 @@ pub fn enter(state: &mut ThreadState) {
 pub fn leave() {
     if let Some(state) = current() {
         arch::tls_set(ENDED);
+        guard::leave(state);
         release(state);
     }
 }

@@ -12,7 +12,7 @@ use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
-use crate::{shadow, sink, stream};
+use crate::{guard, shadow, sink, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -58,7 +58,8 @@ pub extern "C" fn record_vptr_update(addr: u64, new: u64, site: u32) {
     }
 }
 
-fn unchanged(addr: u64, new: u64) -> bool {
+/// Whether a pointer is stored that is there already.
+pub fn unchanged(addr: u64, new: u64) -> bool {
     // SAFETY: I9: the guest is about to store a pointer there itself.
     unsafe { (addr as *const u64).read_volatile() == new }
 }
@@ -82,6 +83,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         let kind = if write { OpKind::Write } else { OpKind::Read };
         gate::point(Arrival::access(kind, addr, site));
     }
+    guard::access(addr, size, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
         Observe::Nothing => return,
@@ -121,6 +123,7 @@ pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
 /// An access under control, recorded where the plan says so.
 extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
+    guard::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
     stream::look(addr, SIZE);
     if sink::observe() == Observe::Record {
         if site < 1 << pack::SHORT_SITE_BITS {

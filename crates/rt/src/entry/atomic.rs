@@ -17,7 +17,7 @@ use selvedge_events::plan::{Observe, POINT_AFTER};
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
-use crate::{arch, shadow, sink, stream};
+use crate::{arch, guard, shadow, sink, stream};
 
 #[inline(always)]
 fn load_order(order: u32) -> Ordering {
@@ -29,7 +29,10 @@ fn load_order(order: u32) -> Ordering {
 fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
     if gate::is_on() {
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
+        guard::access(addr, size, site & !POINT_AFTER);
         stream::look(addr, size);
+    } else {
+        guard::access(addr, size, site & !POINT_AFTER);
     }
     stream::now()
 }

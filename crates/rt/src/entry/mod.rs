@@ -8,26 +8,39 @@ pub mod copy;
 #[cfg(not(feature = "stub"))]
 pub mod fiber;
 pub mod function;
+pub mod guarded;
 
 use selvedge_events::hooks::{Hook, HookClass, HookIx, Rw};
 use selvedge_events::pack::SHORT_SITE_BITS;
 use selvedge_events::plan::Observe;
 
-use crate::{gate, sink};
+use crate::{gate, guard, sink};
 
 /// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
 /// site disarmed.
 pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match sink::observe() {
         _ if gate::control::is_open() => controlled_target(hook, index),
-        Observe::Nothing => None,
+        Observe::Nothing => guarded_target(hook, index, id),
         Observe::Survey => survey_target(hook, index, id),
         Observe::Record => record_target(hook, index, id),
     }
 }
 
+/// Only what is guarded is armed.
+fn guarded_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    let site = guard::site_of(id);
+    match hook.class {
+        _ if site == 0 => None,
+        HookClass::Access { size, .. } => guarded::target(site, size, hook.args),
+        HookClass::Function { .. } | HookClass::Block => None,
+        _ => record_target(hook, index, id),
+    }
+}
+
 fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     Some(match hook.class {
+        HookClass::Access { size, .. } if guard::site_of(id) != 0 => guarded::recorded_target(size, hook.args)?,
         HookClass::Access { .. } if id < 1 << SHORT_SITE_BITS && hook.args == 1 => access::record as *const () as usize,
         HookClass::Access { .. } if hook.args == 1 => access::record_wide as *const () as usize,
         HookClass::Access { .. } => access::record_vptr_update as *const () as usize,

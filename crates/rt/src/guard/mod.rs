@@ -1,0 +1,453 @@
+//! The guard: before each guarded access, whether it may follow the last access of another thread to the same location.
+//!
+//! Paper: Zhang et al., "A Lightweight System for Detecting and Tolerating Concurrency Bugs" (TSE 2016), section 3.3 and
+//! Algorithm 1. What belongs is in the plan's table ([`selvedge_events::guard`]); who came last is in the [`recorder`];
+//! a thread that is about to violate [`stall`]s; what happened is in the [`log`].
+//!
+//! Departures from the paper:
+//! - Nobody polls: a stalled thread is woken by the next access to its location.
+//! - A stall ends early where nobody is left who could make the awaited access.
+//! - Locations are exact to the byte, and begin anew when their memory is freed.
+//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on.
+//! - Learning is a guard that never stalls and notes every pair.
+//!
+//! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
+
+pub mod log;
+pub mod recorder;
+pub mod stall;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use selvedge_events::guard::{FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Row, Table};
+use selvedge_events::interpose::{INTERPOSED, Slot};
+
+use crate::gate::{self, time};
+use crate::sys;
+use crate::thread_state::{self, ThreadState};
+use log::Ended;
+use recorder::{REGION_SHIFT, WAITED};
+
+/// The table, in pages of ours; 0 while there is none.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// One [`Quick`] for each site, in pages of ours.
+static QUICK: AtomicUsize = AtomicUsize::new(0);
+static FLAGS: AtomicU32 = AtomicU32::new(0);
+/// Where the log goes: inside the plan's mapping.
+static DIR_AT: AtomicUsize = AtomicUsize::new(0);
+static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
+/// States of the threads that live.
+static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
+
+/// Stalls for one pair that ended by the time before it is no longer stalled for, unless others of its stalls paid.
+const MUTE: u32 = 8;
+/// Bytes of a long range that are looked at.
+const RANGE: u64 = 4096;
+/// Entries of a thread's memory of where blocks are.
+pub const NEAR: usize = 64;
+
+/// Whether this process is guarded.
+#[inline(always)]
+pub fn is_on() -> bool {
+    TABLE.load(Ordering::Relaxed) != 0
+}
+
+fn table() -> Option<&'static Table<'static>> {
+    let at = TABLE.load(Ordering::Acquire);
+    // SAFETY: I6: written once by `begin` before it was announced, in pages that are never unmapped.
+    (at != 0).then(|| unsafe { &*(at as *const Table<'static>) })
+}
+
+/// A belonging set, ready to be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Quick {
+    bits: usize,
+    first: u32,
+    /// Bits, and whether nil belongs in the top one.
+    count: u32,
+}
+
+const NIL: u32 = 1 << 31;
+
+impl Quick {
+    fn of(row: &Row<'_>) -> Quick {
+        Quick { bits: row.bits.as_ptr() as usize, first: row.first, count: row.count | if row.nil { NIL } else { 0 } }
+    }
+
+    #[inline(always)]
+    fn has(&self, site: u32) -> bool {
+        if site == 0 {
+            return self.count & NIL != 0;
+        }
+        let bit = site.wrapping_sub(self.first);
+        if bit >= self.count & !NIL {
+            return false;
+        }
+        // SAFETY: I6: a row of the plan's table, which `Table::parse` checked to have `count` bits; the mapping lives as
+        // long as the process.
+        let byte = unsafe { ((self.bits + (bit as usize >> 3)) as *const u8).read() };
+        byte >> (bit & 7) & 1 != 0
+    }
+}
+
+/// Whether an access at `site` may follow one at `before` of another thread.
+#[inline(always)]
+pub fn belongs(site: u32, before: u32) -> bool {
+    let rows = QUICK.load(Ordering::Relaxed);
+    // SAFETY: I6: `begin` wrote a row for each site of the table, from 1; armed ids are checked against it.
+    unsafe { (*(rows as *const Quick).add(site as usize)).has(before) }
+}
+
+/// Takes a table into use; false where it cannot be had.
+pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -> Result<(), &'static str> {
+    let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
+    let rows = (parsed.sites as usize + 1) * size_of::<Quick>();
+    let bytes = (size_of::<Table<'static>>() + 64 + rows).next_multiple_of(4096);
+    let Ok(page) = sys::mmap_anonymous(bytes) else { return Err("there is no memory") };
+    let quick = page + size_of::<Table<'static>>().next_multiple_of(64);
+    for site in 1..=parsed.sites {
+        // SAFETY: fresh pages of ours with room for every row.
+        unsafe { (quick as *mut Quick).add(site as usize).write(Quick::of(&parsed.row(site))) };
+    }
+    // SAFETY: fresh pages of ours.
+    unsafe { (page as *mut Table<'static>).write(parsed) };
+    recorder::begin(memory_limit_mb);
+    DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
+    DIR_LEN.store(dir.len(), Ordering::Relaxed);
+    FLAGS.store(parsed.flags, Ordering::Relaxed);
+    QUICK.store(quick, Ordering::Release);
+    TABLE.store(page, Ordering::Release);
+    Ok(())
+}
+
+/// Opens the log of this process.
+pub fn open_log() {
+    let (at, len) = (DIR_AT.load(Ordering::Relaxed), DIR_LEN.load(Ordering::Relaxed));
+    if let Some(table) = table() {
+        // SAFETY: I6: a part of the plan's mapping.
+        let dir = if at == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(at as *const u8, len) } };
+        log::open(table, dir);
+    }
+}
+
+/// The guarded site of an armed id; 0 where it is not guarded.
+#[inline]
+pub fn site_of(id: u32) -> u32 {
+    table().map_or(0, |table| table.site_of(id))
+}
+
+/// Whether a site can take the short way: nothing to learn, its own addresses.
+pub fn is_plain(site: u32) -> bool {
+    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site) == 0)
+}
+
+/// A thread lives.
+pub fn enter(state: &mut ThreadState) {
+    state.mark = recorder::thread_mark(state.index);
+    if is_on() {
+        let own = core::ptr::from_ref(state) as usize;
+        let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let _ = THREADS.iter().find(free);
+    }
+}
+
+/// A thread ends.
+pub fn leave(state: &ThreadState) {
+    if is_on() {
+        let own = core::ptr::from_ref(state) as usize;
+        if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
+            place.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// The threads that live, as far as there is room for them.
+fn threads() -> impl Iterator<Item = &'static ThreadState> {
+    THREADS.iter().filter_map(|place| {
+        let at = place.load(Ordering::Acquire);
+        // SAFETY: I2: states are never unmapped. Another thread's state is only looked at for its atomic field.
+        (at != 0).then(|| unsafe { &*(at as *const ThreadState) })
+    })
+}
+
+/// In a forked child: the calling thread is the only one.
+pub fn after_fork(state: Option<&mut ThreadState>) {
+    for place in &THREADS {
+        place.store(0, Ordering::Relaxed);
+    }
+    stall::after_fork();
+    if let Some(state) = state {
+        enter(state);
+    }
+}
+
+/// Memory that begins a new life (freed, or a stack handed to a new thread): nobody has accessed it.
+pub fn forget(addr: u64, size: u64) {
+    if is_on() {
+        recorder::forget(addr, size);
+    }
+}
+
+/// Whether an interposed function waits for other threads, for as long as it takes: not those that end by themselves,
+/// by the time or by what comes from outside.
+pub const fn waits_for_others(slot: u16) -> bool {
+    use Slot as S;
+    const WAITS: [Slot; 13] = [
+        S::pthread_mutex_lock,
+        S::mtx_lock,
+        S::pthread_rwlock_rdlock,
+        S::pthread_rwlock_wrlock,
+        S::pthread_spin_lock,
+        S::pthread_cond_wait,
+        S::cnd_wait,
+        S::pthread_barrier_wait,
+        S::sem_wait,
+        S::pthread_join,
+        S::thrd_join,
+        S::pthread_once,
+        S::__cxa_guard_acquire,
+    ];
+    const TABLE: [bool; INTERPOSED.len()] = {
+        let mut table = [false; INTERPOSED.len()];
+        let mut at = 0;
+        while at < WAITS.len() {
+            table[WAITS[at] as usize] = true;
+            at += 1;
+        }
+        table
+    };
+    (slot as usize) < TABLE.len() && TABLE[slot as usize]
+}
+
+/// An access that must not come now.
+#[derive(Clone, Copy, Debug)]
+struct Violation {
+    addr: u64,
+    before: u32,
+    before_thread: u32,
+}
+
+/// How an access is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// Only where it may come now.
+    Check,
+    /// It comes.
+    Force,
+    /// It comes, and what it follows is noted.
+    Learn,
+}
+
+/// Before an access at an armed site, which need not be guarded.
+#[inline]
+pub fn access(addr: u64, size: u64, id: u32) {
+    if is_on() {
+        let site = site_of(id);
+        if site != 0 {
+            at_site(addr, size, site);
+        }
+    }
+}
+
+/// Before an access at a guarded site: stalls where it may not come now.
+#[inline(never)]
+pub fn at_site(addr: u64, size: u64, site: u32) {
+    let Some(state) = thread_state::current_or_adopt() else { return };
+    if state.guarding != 0 {
+        return log::count(LogCounter::Reentered, 1);
+    }
+    if state.internal > 0 || size == 0 {
+        return;
+    }
+    state.guarding = 1;
+    look(state, addr, size, site);
+    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
+    unsafe { core::ptr::addr_of_mut!((*core::ptr::from_mut(state)).guarding).write_volatile(0) };
+}
+
+fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
+    let Some(table) = table() else { return };
+    let (addr, size) = match table.shift(site) {
+        0 => (addr, size),
+        // A colour is one location, whatever the sizes of its variables are.
+        shift => (addr.wrapping_add_signed(i64::from(shift)) & !7, 8),
+    };
+    let size = if size > RANGE {
+        log::count(LogCounter::LongRanges, 1);
+        RANGE
+    } else {
+        size
+    };
+    if table.flags & FLAG_LEARN != 0 {
+        log::hit(site);
+        let _ = attempt(state, addr, size, site, How::Learn);
+        return;
+    }
+    let Err(violation) = attempt(state, addr, size, site, How::Check) else { return };
+    let Violation { before, before_thread, .. } = violation;
+    log::count(LogCounter::Violations, 1);
+    let other = recorder::thread_of(before_thread);
+    let slot = log::note(Note::Violation, site, before, addr, state.index, other);
+    if table.flags & FLAG_WATCH != 0 || slot.is_some_and(|slot| slot.is_mute(MUTE)) {
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
+    let clock = || if gate::is_on() { time::now() } else { sys::clock_ns(1) };
+    let begun = clock();
+    let who = core::ptr::from_mut(state);
+    let mut settled = || {
+        // SAFETY: I4: this thread's own state; `stall` does not touch the fields that `attempt` does.
+        attempt(unsafe { &mut *who }, addr, size, site, How::Check).is_ok()
+    };
+    let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
+    if let Some(slot) = slot {
+        slot.stalled(clock().saturating_sub(begun), ended);
+    }
+    log::count(
+        match ended {
+            Ended::Resolved => LogCounter::Resolved,
+            Ended::TimedOut => LogCounter::TimedOut,
+            Ended::Futile => LogCounter::Futile,
+            Ended::Mutual => LogCounter::Mutual,
+        },
+        1,
+    );
+    if ended != Ended::Resolved {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// The block of a region, from the thread's own memory where it is there.
+#[inline]
+fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::Block> {
+    let near = &mut state.near[region as usize % NEAR];
+    if near.0 == region + 1 {
+        // SAFETY: I7: blocks are never unmapped.
+        return Some(unsafe { &*(near.1 as *const recorder::Block) });
+    }
+    let block = recorder::block(region, true)?;
+    *near = (region + 1, core::ptr::from_ref(block) as usize);
+    Some(block)
+}
+
+/// Looks at every location of an access, then records it there.
+fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, how: How) -> Result<(), Violation> {
+    let end = addr.saturating_add(size);
+    let words = || (addr >> 3..=(end - 1) >> 3).map(move |word| (word, addr.max(word << 3), end.min((word + 1) << 3)));
+    if how == How::Check && (addr ^ (end - 1)) >> 3 != 0 {
+        // Several words: all must agree before one is recorded.
+        for (word, from, to) in words() {
+            let Some(cells) = cells(state, word, from, to) else { continue };
+            for (cell, at) in cells.iter().zip(from..) {
+                let reading = recorder::read(cell.load(Ordering::Acquire), state.mark, site);
+                check(site, &reading, at)?;
+            }
+        }
+    }
+    for (word, from, to) in words() {
+        let Some(block) = block_of(state, word >> (REGION_SHIFT - 3)) else {
+            log::count(LogCounter::NoMemory, 1);
+            continue;
+        };
+        let shape = block.shape(word as usize);
+        loop {
+            let Some(cells) = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize) else {
+                log::count(LogCounter::NoMemory, 1);
+                break;
+            };
+            let count = cells.len();
+            for (cell, at) in cells.iter().zip(from..) {
+                record(state, cell, site, at, how)?;
+            }
+            // It may have been split meanwhile: then the bytes do not know yet.
+            let again = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize);
+            if again.is_none_or(|cells| cells.len() == count) {
+                break;
+            }
+        }
+        if shape.load(Ordering::SeqCst) & WAITED != 0 {
+            stall::ring(from);
+        }
+    }
+    Ok(())
+}
+
+fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
+    block_of(state, word >> (REGION_SHIFT - 3))?.cells_of(word as usize, (from & 7) as usize, (to - from) as usize)
+}
+
+fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violation> {
+    if belongs(site, reading.before) {
+        return Ok(());
+    }
+    Err(Violation { addr, before: reading.before, before_thread: reading.before_thread })
+}
+
+fn record(state: &ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
+    let mut now = cell.load(Ordering::Acquire);
+    loop {
+        let reading = recorder::read(now, state.mark, site);
+        if how == How::Check {
+            check(site, &reading, addr)?;
+        }
+        if reading.after != now
+            && let Err(other) = cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Acquire)
+        {
+            now = other;
+            continue;
+        }
+        if how == How::Learn {
+            learn(state, site, &reading, addr);
+        }
+        return Ok(());
+    }
+}
+
+/// Pairs that were noted lately, by a hash of their key.
+static KNOWN: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
+
+fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64) {
+    let pair = |note: Note, other: u32, thread: u32| {
+        let key = selvedge_events::guard::key(note, site, other);
+        let known = &KNOWN[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (KNOWN.len() - 1)];
+        if known.load(Ordering::Relaxed) != key && log::note(note, site, other, addr, state.index, thread).is_some() {
+            known.store(key, Ordering::Relaxed);
+        }
+    };
+    pair(Note::Member, reading.before, recorder::thread_of(reading.before_thread));
+    if reading.last != 0 && reading.last != site && reading.last != reading.before {
+        pair(Note::Touch, reading.last, state.index);
+    }
+}
+
+/// The short way: one word, one shape, an access that belongs. Everything else takes the long one.
+///
+/// Budget: about thirty instructions and one locked one.
+#[inline(always)]
+pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
+    if let Some(state) = thread_state::current()
+        && (addr & 7) + SIZE <= 8
+    {
+        let region = addr >> REGION_SHIFT;
+        let near = state.near[region as usize % NEAR];
+        if near.0 == region + 1 {
+            // SAFETY: I7: blocks are never unmapped.
+            let block = unsafe { &*(near.1 as *const recorder::Block) };
+            let word = (addr >> 3) as usize;
+            if block.shape(word).load(Ordering::Relaxed) == recorder::shape(addr & 7, SIZE) {
+                let cell = block.cell(word);
+                let now = cell.load(Ordering::Relaxed);
+                let reading = recorder::read(now, state.mark, site);
+                if belongs(site, reading.before)
+                    && (reading.after == now
+                        || cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok())
+                {
+                    // Who began to stall between the look at the shape and the exchange looks again by itself.
+                    return;
+                }
+            }
+        }
+    }
+    at_site(addr, SIZE, site);
+}

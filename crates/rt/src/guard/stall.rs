@@ -1,0 +1,239 @@
+//! Stalls: a thread that is about to violate an invariant waits until the access that it should follow has come (the
+//! paper's section 3.3, where it polls once a millisecond; here whoever accesses the location wakes it).
+//!
+//! A stall never makes a program hang: it is bounded, it ends when every other thread is blocked or stalled, and
+//! under control it is a wait in the gate that ends when nothing else can run.
+//!
+//! Hooks come before the access. So a stalled thread is woken when the awaited access is about to be made, and waits a
+//! moment longer ([`GRACE_NS`]) before it goes on. Under control there is no such gap: who wakes goes on first.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use selvedge_events::guard::LogCounter;
+use selvedge_sched::OpKind;
+
+use super::log::{self, Ended};
+use super::recorder::{self, WAITED};
+use crate::gate::{self, Arrival, Woken, model, time};
+use crate::spin::Spin;
+use crate::sys;
+use crate::thread_state::ThreadState;
+
+/// Threads that can be stalled at a time; more go on at once, and are counted.
+const PLACES: usize = 64;
+/// How often a stalled thread looks around by itself.
+const LOOK_NS: u64 = 500_000;
+/// How long nobody else must have been able to run before a stall is given up.
+const SETTLE_NS: u64 = 100_000;
+/// How long a thread that was woken waits for the access that woke it.
+const GRACE_NS: u64 = 3_000;
+const MONOTONIC: usize = 1;
+
+/// A stalled thread.
+#[derive(Debug)]
+struct Place {
+    /// The word that it waits at (address / 8 + 1); 0 where nobody is here.
+    word: AtomicU64,
+    /// Changes when it should look again.
+    bell: AtomicU32,
+    /// Its site.
+    site: AtomicU32,
+    /// When it began.
+    since: AtomicU64,
+    /// Set by another thread that wants it to go on.
+    let_go: AtomicU32,
+    /// Its state's address.
+    who: AtomicUsize,
+}
+
+static STALLED: [Place; PLACES] = [const {
+    Place {
+        word: AtomicU64::new(0),
+        bell: AtomicU32::new(0),
+        site: AtomicU32::new(0),
+        since: AtomicU64::new(0),
+        let_go: AtomicU32::new(0),
+        who: AtomicUsize::new(0),
+    }
+}; PLACES];
+/// Held while places are taken and left, so that a word is marked as long as somebody waits there.
+static PLACES_LOCK: Spin = Spin::new();
+
+/// The object that stands for a word in the gate.
+fn object(word: u64) -> u64 {
+    word << 3 | 3
+}
+
+/// Marks a word, or takes the mark away.
+fn mark(word: u64, waited: bool) {
+    let addr = (word - 1) << 3;
+    if let Some(block) = recorder::block(addr >> recorder::REGION_SHIFT, waited) {
+        let shape = block.shape((addr >> 3) as usize);
+        if waited {
+            shape.fetch_or(WAITED, Ordering::SeqCst);
+        } else {
+            shape.fetch_and(!WAITED, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody has accessed a word that is marked.
+#[cold]
+pub fn ring(addr: u64) {
+    let word = (addr >> 3) + 1;
+    if gate::is_on() {
+        return model::wake_all(object(word));
+    }
+    for place in &STALLED {
+        if place.word.load(Ordering::Acquire) == word {
+            place.bell.fetch_add(1, Ordering::Release);
+            sys::futex_wake(core::ptr::from_ref(&place.bell) as usize);
+        }
+    }
+}
+
+fn take(word: u64, site: u32, who: usize) -> Option<&'static Place> {
+    let _held = PLACES_LOCK.lock()?;
+    let place = STALLED.iter().find(|place| place.word.load(Ordering::Relaxed) == 0)?;
+    place.site.store(site, Ordering::Relaxed);
+    place.since.store(sys::clock_ns(MONOTONIC), Ordering::Relaxed);
+    place.let_go.store(0, Ordering::Relaxed);
+    place.who.store(who, Ordering::Relaxed);
+    place.word.store(word, Ordering::Release);
+    mark(word, true);
+    Some(place)
+}
+
+fn leave(place: &Place) {
+    let word = place.word.load(Ordering::Relaxed);
+    // Without the lock the mark stays, which costs a look and does no harm.
+    let held = PLACES_LOCK.lock();
+    place.word.store(0, Ordering::Release);
+    place.who.store(0, Ordering::Relaxed);
+    if held.is_some() && !STALLED.iter().any(|other| other.word.load(Ordering::Relaxed) == word) {
+        mark(word, false);
+    }
+}
+
+/// Stalls at the word of an address until `settled` says so, for `ns` at most. `belongs(site, before)` tells whether
+/// an access may follow another.
+pub fn stall(
+    state: &mut ThreadState,
+    addr: u64,
+    site: u32,
+    ns: u64,
+    settled: &mut dyn FnMut() -> bool,
+    belongs: &dyn Fn(u32, u32) -> bool,
+) -> Ended {
+    let word = (addr >> 3) + 1;
+    if gate::is_on() && state.seat != 0 {
+        return in_gate(word, site, ns, settled);
+    }
+    let Some(place) = take(word, site, core::ptr::from_ref(state) as usize) else {
+        log::count(LogCounter::Crowded, 1);
+        return Ended::TimedOut;
+    };
+    let begun = place.since.load(Ordering::Relaxed);
+    // Since when nobody else could run.
+    let mut alone = None;
+    let ended = loop {
+        let bell = place.bell.load(Ordering::Acquire);
+        if settled() {
+            break Ended::Resolved;
+        }
+        let now = sys::clock_ns(MONOTONIC);
+        let left = ns.saturating_sub(now.saturating_sub(begun));
+        if left == 0 {
+            break Ended::TimedOut;
+        }
+        if place.let_go.load(Ordering::Relaxed) != 0 {
+            break Ended::Mutual;
+        }
+        let mut nap = LOOK_NS;
+        if nobody_can_come(state) {
+            if now.saturating_sub(*alone.get_or_insert(now)) >= SETTLE_NS {
+                match resolve(place, belongs) {
+                    Some(ended) => break ended,
+                    None => alone = None,
+                }
+            }
+            nap = SETTLE_NS;
+        } else {
+            alone = None;
+        }
+        sys::futex_wait(core::ptr::from_ref(&place.bell) as usize, bell, Some(nap.min(left)));
+    };
+    leave(place);
+    if ended == Ended::Resolved {
+        let woken = sys::clock_ns(MONOTONIC);
+        while sys::clock_ns(MONOTONIC).saturating_sub(woken) < GRACE_NS {
+            core::hint::spin_loop();
+        }
+    }
+    ended
+}
+
+/// Under control a stall is a wait in the gate.
+fn in_gate(word: u64, site: u32, ns: u64, settled: &mut dyn FnMut() -> bool) -> Ended {
+    mark(word, true);
+    let arrival = Arrival { object: object(word), ..Arrival::access(OpKind::Other, 0, site) };
+    let waited = model::acquire(arrival, time::after(ns), false, || settled().then_some(()));
+    // Others may be stalled here too; they mark it again when they look.
+    match waited {
+        Some(Ok(())) => Ended::Resolved,
+        Some(Err(Woken::TimedOut)) => Ended::TimedOut,
+        _ => Ended::Futile,
+    }
+}
+
+/// Whether every other thread is stalled, or blocked for as long as it takes.
+fn nobody_can_come(state: &ThreadState) -> bool {
+    let own = core::ptr::from_ref(state) as usize;
+    let is_stalled = |at: usize| STALLED.iter().any(|place| place.who.load(Ordering::Relaxed) == at);
+    super::threads().all(|other| {
+        let at = core::ptr::from_ref(other) as usize;
+        at == own || other.blocked.load(Ordering::Relaxed) != 0 || is_stalled(at)
+    })
+}
+
+/// Nobody can come: who of the stalled goes on? One whose access another one waits for; else the one that has waited
+/// longest. `None`: this one stays.
+fn resolve(place: &Place, belongs: &dyn Fn(u32, u32) -> bool) -> Option<Ended> {
+    let _held = PLACES_LOCK.lock()?;
+    let (word, site) = (place.word.load(Ordering::Relaxed), place.site.load(Ordering::Relaxed));
+    let others = || {
+        let is_other = |other: &&Place| !core::ptr::eq(*other, place) && other.word.load(Ordering::Relaxed) != 0;
+        STALLED.iter().filter(is_other)
+    };
+    if others().next().is_none() {
+        return Some(Ended::Futile);
+    }
+    if others().any(|other| other.let_go.load(Ordering::Relaxed) != 0) {
+        return None;
+    }
+    let here = |other: &&Place| other.word.load(Ordering::Relaxed) == word;
+    if others().filter(here).any(|other| belongs(other.site.load(Ordering::Relaxed), site)) {
+        return Some(Ended::Mutual);
+    }
+    let helper = others().filter(here).find(|other| belongs(site, other.site.load(Ordering::Relaxed)));
+    let since = |place: &Place| place.since.load(Ordering::Relaxed);
+    let oldest = || others().min_by_key(|other| since(other)).filter(|other| since(other) < since(place));
+    match helper.or_else(oldest) {
+        Some(other) => {
+            other.let_go.store(1, Ordering::Relaxed);
+            other.bell.fetch_add(1, Ordering::Release);
+            sys::futex_wake(core::ptr::from_ref(&other.bell) as usize);
+            None
+        }
+        None => Some(Ended::Mutual),
+    }
+}
+
+/// In a forked child: nobody is stalled but the caller, who is not.
+pub fn after_fork() {
+    PLACES_LOCK.force_open();
+    for place in &STALLED {
+        place.word.store(0, Ordering::Relaxed);
+        place.who.store(0, Ordering::Relaxed);
+    }
+}
