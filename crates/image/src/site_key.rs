@@ -95,7 +95,7 @@ impl Parts {
             (Some(line), Some(first)) => Place::Relative(i64::from(line) - i64::from(first), column),
             (None, _) | (_, None) => Place::Code(offset - symbol.map_or(0, |function| function.start)),
         };
-        let is_local = symbol.is_none_or(|function| function.local);
+        let is_local = symbol.is_none_or(|function| symboliser.functions().is_local(function));
         let unit = declared.unit.filter(|unit| is_local && base_name(&file) != unit);
         // The debug information of what is local to a C++ file has no whole names.
         let mut function = outer.map_or_else(|| name(&outermost.function), |(name, _)| name);
