@@ -3,13 +3,14 @@
 //! [`table`] writes the table, [`keys`] names the sites of a build, [`compile`] puts both together, [`deploy`] makes a plan of it.
 //! [`train`] makes runs that learn and reads their logs ([`log`]); [`site_names`] says what the numbers in a log mean.
 
+pub mod choose;
 pub mod compile;
 pub mod deploy;
 pub mod file;
+pub mod keyring;
 pub mod keys;
 pub mod log;
 pub mod site_names;
-mod stand_in;
 pub mod table;
 pub mod train;
 pub mod violations;

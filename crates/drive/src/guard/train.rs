@@ -4,10 +4,12 @@
 //! invariants come from runs that are known to be correct. Departure: half of the runs are under control, by strategies in
 //! turn, so that orders which are rare in free runs are met in few runs. A run that failed teaches nothing.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::invariant::{Colour, Invariants, SiteKey};
+use selvedge_analyze::invariant::select::Selection;
+use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
 use selvedge_events::plan::{Intervene, Observe};
 use selvedge_findings::{Outcome, Tally};
@@ -19,7 +21,6 @@ use crate::explore::{Bench, ExploreError};
 use crate::guard::compile::Guard;
 use crate::guard::keys::Keyed;
 use crate::guard::log::{LogFile, learnt, take_logs};
-use crate::guard::stand_in::{Ext as _, has_converged};
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
@@ -45,7 +46,9 @@ pub struct TrainOptions {
     /// What the world looks like under control.
     pub world: World,
     /// Variables that belong together.
-    pub colours: std::collections::BTreeSet<Colour>,
+    pub colours: BTreeSet<Colour>,
+    /// Sites to learn about.
+    pub selection: Selection,
 }
 
 /// Who decides which thread runs.
@@ -122,9 +125,7 @@ impl Trained {
             self.silent += u32::from(outcome == Outcome::Pass);
             return;
         };
-        let before = self.invariants.members();
-        self.invariants.merge(&run);
-        self.curve.push(self.invariants.members() - before);
+        self.curve.push(converge::fold(&mut self.invariants, &run));
     }
 }
 
@@ -145,8 +146,8 @@ impl<'a> School<'a> {
     /// Makes everything ready in the program's scratch directory.
     pub fn open(prepared: &'a Prepared, options: &'a TrainOptions) -> Result<School<'a>, TrainError> {
         let images = Keyed::load_all(&prepared.surveyed.files());
-        let (armed, _) = prepared.surveyed.arm();
-        let guard = Guard::learning(&images, &armed, &options.colours);
+        let wanted = |key: &SiteKey| options.selection.keeps(key);
+        let guard = Guard::learning(&images, &prepared.images, &options.colours, &wanted);
         if guard.sites.is_empty() {
             return Err(TrainError::NothingShared);
         }
@@ -255,7 +256,7 @@ pub fn train(
         trained.add(outcome, run);
         trained.elapsed = begin.elapsed();
         each(&trained);
-        if options.until_converged && has_converged(&trained.curve) {
+        if options.until_converged && converge::is_converged(&trained.curve, None) {
             trained.converged = true;
             break;
         }
