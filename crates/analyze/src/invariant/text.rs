@@ -10,6 +10,7 @@
 //!
 //! site bank.c:withdraw+3:12:w4
 //!   hits 80
+//!   asked
 //!   after nil
 //!   after bank.c:deposit+1:13:w4
 //!   touches bank.c:main+7:5:r4
@@ -79,7 +80,7 @@ pub enum Problem {
     #[error("{0:?} stands behind \"end\": take it out, or move it above")]
     Behind(String),
     /// An unknown word.
-    #[error("{0:?} is not known: write program, runs, colour, site, hits, after, touches, shift or end")]
+    #[error("{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, shift or end")]
     Word(String),
     /// A word that belongs to a block.
     #[error("{word:?} belongs below a line with {below:?}")]
@@ -118,6 +119,9 @@ pub fn write(all: &Invariants) -> String {
     }
     for (key, site) in &all.sites {
         let _ = writeln!(out, "\nsite {}\n  hits {}", key_text(key), site.hits);
+        if site.asked {
+            out.push_str("  asked\n");
+        }
         if site.nil {
             out.push_str("  after nil\n");
         }
@@ -243,6 +247,10 @@ impl Parser {
                     site.members.insert(parse_key(rest)?);
                     bounded(site.members.len())?;
                 }
+            }
+            "asked" if rest.is_empty() => {
+                let (site, _) = self.site("asked")?;
+                site.asked = true;
             }
             "touches" => {
                 let (site, _) = self.site("touches")?;
@@ -372,7 +380,13 @@ mod tests {
         let (withdraw, deposit) = ("bank.c:withdraw+3:12:w4", "bank.c:deposit+1:13:w4");
         let colour = BTreeMap::from([(key(withdraw), -8), (key(deposit), 0)]);
         all.colours.insert(Colour { name: "balance, limit".to_owned(), sites: colour });
-        let site = Belonging { nil: true, members: keys(&[deposit]), touches: keys(&["bank.c:main+7:5:r4"]), hits: 80 };
+        let site = Belonging {
+            nil: true,
+            members: keys(&[deposit]),
+            touches: keys(&["bank.c:main+7:5:r4"]),
+            hits: 80,
+            asked: true,
+        };
         all.sites.insert(key(withdraw), site);
         all.sites.insert(key(deposit), Belonging { nil: true, hits: 7, ..Belonging::default() });
         all
@@ -393,6 +407,7 @@ site bank.c:deposit+1:13:w4
 
 site bank.c:withdraw+3:12:w4
   hits 80
+  asked
   after nil
   after bank.c:deposit+1:13:w4
   touches bank.c:main+7:5:r4
@@ -462,7 +477,7 @@ end
     fn odd_invariants() -> impl Strategy<Value = Invariants> {
         let key = || text().prop_map(SiteKey);
         let site = (any::<bool>(), btree_set(key(), 0..3), btree_set(key(), 0..3), any::<u64>())
-            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits });
+            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
         (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3))
             .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })

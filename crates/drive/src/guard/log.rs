@@ -72,6 +72,7 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
                 (Note::Touch, Some(other)) => {
                     known.touches.insert(other.clone());
                 }
+                (Note::Asked, _) => known.asked = true,
                 (Note::Touch, None) | (Note::Violation, _) => {}
             }
         }
