@@ -10,10 +10,10 @@
 //! Locks are those of the trace as it is, re-entrant ones and those that are misused too, and those that [`mod@crate::import`] finds a
 //! program to make of atomics. What is done to such a lock is an access as well. A condition wait gives its mutex back.
 //!
-//! What it cannot see: that the stack of a thread was another's before. Annotations to ignore accesses are not looked at,
-//! because the guard does not look at them either.
+//! What it cannot see: that the stack of a thread was another's before. Annotations to ignore accesses are not looked at: whatever
+//! a guarded site does counts.
 //!
-//! Cost: two passes over the trace and one import; while it runs 12 bytes for each boundary, 40 for each access.
+//! Cost: two passes over the trace and one import; while it runs 16 bytes for each boundary, 40 for each access.
 
 use std::collections::BTreeMap;
 
