@@ -12,7 +12,7 @@
 //! - Variables that belong together have one *colour*: their accesses count as accesses to one location (the paper's
 //!   section 5.2.5, after ColorSafe).
 //!
-//! [`learn`] takes them from a recorded run, [`converge`] says whether more runs would add to them, [`text`] is the file
+//! [`learn`](mod@learn) takes them from a recorded run, [`converge`] says whether more runs would add to them, [`text`] is the file
 //! that keeps them, [`group`] and [`select`] say which sites are worth guarding, and [`relax`](mod@relax) takes in what turned out
 //! to be right.
 

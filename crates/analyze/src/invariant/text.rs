@@ -316,9 +316,6 @@ fn parse_name(text: &str) -> Result<String, Problem> {
 
 /// `None` where an escape is wrong.
 fn unescape(text: &str) -> Result<Option<String>, Problem> {
-    if text.len() > LONGEST_NAME {
-        return Err(Problem::LongName);
-    }
     let mut out = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     out.extend_from_slice(parts.next().unwrap_or("").as_bytes());
@@ -327,6 +324,9 @@ fn unescape(text: &str) -> Result<Option<String>, Problem> {
         let Some(byte) = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else { return Ok(None) };
         out.push(byte);
         out.extend_from_slice(part.get(2..).unwrap_or("").as_bytes());
+    }
+    if out.len() > LONGEST_NAME {
+        return Err(Problem::LongName);
     }
     Ok(String::from_utf8(out).ok())
 }
@@ -462,6 +462,9 @@ end
         assert_eq!(parse(b"selvedge-invariants 1\n\xff\n"), Err(TextError { line: 2, problem: Problem::NotText }));
         let long = format!("{begin}site {}\nend\n", "a".repeat(LONGEST_NAME + 1));
         assert_eq!(parse(long.as_bytes()), Err(TextError { line: 2, problem: Problem::LongName }));
+        let mut all = Invariants::default();
+        all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
+        assert_eq!(parse(write(&all).as_bytes()), Ok(all));
         let message = parse(b"selvedge-invariants 2\n").unwrap_err().to_string();
         assert_eq!(
             message,
