@@ -10,6 +10,7 @@ pub(crate) mod guarding;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod minimize;
+pub(crate) mod patch;
 pub(crate) mod predict;
 pub(crate) mod pursued;
 pub(crate) mod record;
