@@ -26,6 +26,11 @@ pub mod relax;
 pub mod select;
 pub mod text;
 
+pub mod accesses;
+pub mod colour;
+pub mod expose;
+pub mod rivals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -109,9 +109,9 @@ pub fn write(all: &Invariants) -> String {
     all.normalise();
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{MAGIC} {VERSION}\nprogram {}\nruns {}", name_text(&all.program), all.runs);
+    let _ = writeln!(out, "{MAGIC} {VERSION}\n{}\nruns {}", named("program", &all.program), all.runs);
     for colour in &all.colours {
-        let _ = writeln!(out, "\ncolour {}", name_text(&colour.name));
+        let _ = writeln!(out, "\n{}", named("colour", &colour.name));
         for (key, shift) in &colour.sites {
             let _ = writeln!(out, "  shift {shift} {}", key_text(key));
         }
@@ -330,6 +330,11 @@ fn key_text(key: &SiteKey) -> String {
         "nil" => "%6eil".to_owned(),
         text => escape(text, char::is_whitespace),
     }
+}
+
+/// A word and a name, which may be empty.
+fn named(word: &str, name: &str) -> String {
+    format!("{word} {}", name_text(name)).trim_end().to_owned()
 }
 
 fn name_text(name: &str) -> String {

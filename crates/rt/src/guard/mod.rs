@@ -404,6 +404,22 @@ fn record(state: &ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How)
     }
 }
 
+/// Words that the program asked to be guarded (address / 8 + 1).
+static ASKED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static ANY_ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// The program asks that an address be guarded: who touches it is noted while the guard learns.
+pub fn ask(addr: u64) {
+    let word = (addr >> 3) + 1;
+    if !is_on() || ASKED.iter().any(|place| place.load(Ordering::Relaxed) == word) {
+        return;
+    }
+    let free = |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if ASKED.iter().find(free).is_some() {
+        ANY_ASKED.store(1, Ordering::Relaxed);
+    }
+}
+
 /// Pairs that were noted lately, by a hash of their key.
 static KNOWN: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
 
@@ -415,6 +431,11 @@ fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64)
             known.store(key, Ordering::Relaxed);
         }
     };
+    if ANY_ASKED.load(Ordering::Relaxed) != 0
+        && ASKED.iter().any(|place| place.load(Ordering::Relaxed) == (addr >> 3) + 1)
+    {
+        pair(Note::Asked, 0, 0);
+    }
     pair(Note::Member, reading.before, recorder::thread_of(reading.before_thread));
     if reading.last != 0 && reading.last != site && reading.last != reading.before {
         pair(Note::Touch, reading.last, state.index);
