@@ -5,6 +5,7 @@ pub(crate) mod cc;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod explore;
+pub(crate) mod expose;
 pub(crate) mod guard;
 pub(crate) mod guarding;
 pub(crate) mod hunt;

@@ -72,7 +72,7 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
                 (Note::Touch, Some(other)) => {
                     known.touches.insert(other.clone());
                 }
-                (Note::Touch, None) | (Note::Violation, _) => {}
+                (Note::Touch, None) | (Note::Violation | Note::Asked, _) => {}
             }
         }
     }
