@@ -610,6 +610,11 @@ pub(crate) struct InterveneArgs {
 }
 
 impl InterveneArgs {
+    /// Whether anything is to be done.
+    pub(crate) fn is_any(&self) -> bool {
+        self.guard.is_some() || self.heal.is_some() || self.enforce.is_some()
+    }
+
     /// All of them, or why not.
     pub(crate) fn collect(&self) -> Result<Asked, Failure> {
         let mut all = Asked::default();
