@@ -2,18 +2,18 @@
 //! whom.
 //!
 //! Memory is cut at every boundary that an access or a heap block of the run has, so what touches a byte of a location touches
-//! all of it: locations are exact to the byte. ([`crate::import`] cuts at the bounds of writes only. That is enough where
+//! all of it: locations are exact to the byte. ([`mod@crate::import`] cuts at the bounds of writes only. That is enough where
 //! reads do not count, but here they do.) An access to several locations is an [`Access`] of each, with the same index.
 //!
 //! A block that is allocated or freed has new locations from then on, as in the guard's recorder.
 //!
-//! Locks are those of the trace as it is, re-entrant ones and those that are misused too, and those that [`crate::import`] finds a
+//! Locks are those of the trace as it is, re-entrant ones and those that are misused too, and those that [`mod@crate::import`] finds a
 //! program to make of atomics. What is done to such a lock is an access as well. A condition wait gives its mutex back.
 //!
-//! What it cannot see: that the stack of a thread was another's before. Annotations to ignore accesses are not looked at,
-//! because the guard does not look at them either.
+//! What it cannot see: that the stack of a thread was another's before. Annotations to ignore accesses are not looked at: whatever
+//! a guarded site does counts.
 //!
-//! Cost: two passes over the trace and one import; while it runs 12 bytes for each boundary, 40 for each access.
+//! Cost: two passes over the trace and one import; while it runs 16 bytes for each boundary, 40 for each access.
 
 use std::collections::BTreeMap;
 

@@ -163,7 +163,8 @@ mod tests {
             ("f", &[], &["e"], 20),
         ];
         for (name, members, touches, hits) in rows {
-            let site = Belonging { nil: true, members: keys(members), touches: keys(touches), hits };
+            let site =
+                Belonging { nil: true, members: keys(members), touches: keys(touches), hits, ..Belonging::default() };
             all.sites.insert(key(name), site);
         }
         all

@@ -12,7 +12,7 @@
 //! - Variables that belong together have one *colour*: their accesses count as accesses to one location (the paper's
 //!   section 5.2.5, after ColorSafe).
 //!
-//! [`learn`] takes them from a recorded run, [`converge`] says whether more runs would add to them, [`text`] is the file
+//! [`learn`](mod@learn) takes them from a recorded run, [`converge`] says whether more runs would add to them, [`text`] is the file
 //! that keeps them, [`group`] and [`select`] say which sites are worth guarding, and [`relax`](mod@relax) takes in what turned out
 //! to be right.
 
@@ -59,6 +59,8 @@ pub struct Belonging {
     pub touches: BTreeSet<SiteKey>,
     /// How often the site ran, over all runs.
     pub hits: u64,
+    /// Whether the program asks that it be guarded (`selvedge.h`).
+    pub asked: bool,
 }
 
 /// Variables that belong together: accesses at these sites count as accesses to one location, found by adding the
@@ -116,6 +118,7 @@ impl Invariants {
             site.nil |= from.nil;
             site.members.extend(from.members.iter().cloned());
             site.touches.extend(from.touches.iter().cloned());
+            site.asked |= from.asked;
             site.hits = site.hits.saturating_add(from.hits);
         }
     }
@@ -166,7 +169,7 @@ pub(crate) mod tests {
 
     fn some_site() -> impl Strategy<Value = Belonging> {
         (any::<bool>(), btree_set(some_key(), 0..4), btree_set(some_key(), 0..3), 0..1000_u64)
-            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits })
+            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 })
     }
 
     pub(crate) fn some_invariants() -> impl Strategy<Value = Invariants> {
@@ -228,7 +231,8 @@ pub(crate) mod tests {
 
     #[test]
     fn merging_unites_and_adds_up() {
-        let site = |nil, members: &[&str], hits| Belonging { nil, members: keys(members), touches: keys(&[]), hits };
+        let site =
+            |nil, members: &[&str], hits| Belonging { nil, members: keys(members), hits, ..Belonging::default() };
         let of = |runs, sites: [(&str, Belonging); 1]| Invariants {
             program: "bank".to_owned(),
             runs,

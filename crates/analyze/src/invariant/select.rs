@@ -98,7 +98,7 @@ pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants
             // The whole group through its first site; what is too much goes below.
             let touches = kept.first().filter(|first| *first != key).into_iter().cloned().collect();
             let site = if follows_omitted(from, &keep) {
-                Belonging { nil: true, members: kept.clone(), touches, hits: from.hits }
+                Belonging { nil: true, members: kept.clone(), touches, hits: from.hits, asked: from.asked }
             } else {
                 Belonging { touches, ..from.clone() }
             };

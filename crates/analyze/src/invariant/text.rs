@@ -10,6 +10,7 @@
 //!
 //! site bank.c:withdraw+3:12:w4
 //!   hits 80
+//!   asked
 //!   after nil
 //!   after bank.c:deposit+1:13:w4
 //!   touches bank.c:main+7:5:r4
@@ -79,7 +80,7 @@ pub enum Problem {
     #[error("{0:?} stands behind \"end\": take it out, or move it above")]
     Behind(String),
     /// An unknown word.
-    #[error("{0:?} is not known: write program, runs, colour, site, hits, after, touches, shift or end")]
+    #[error("{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, shift or end")]
     Word(String),
     /// A word that belongs to a block.
     #[error("{word:?} belongs below a line with {below:?}")]
@@ -118,6 +119,9 @@ pub fn write(all: &Invariants) -> String {
     }
     for (key, site) in &all.sites {
         let _ = writeln!(out, "\nsite {}\n  hits {}", key_text(key), site.hits);
+        if site.asked {
+            out.push_str("  asked\n");
+        }
         if site.nil {
             out.push_str("  after nil\n");
         }
@@ -244,6 +248,10 @@ impl Parser {
                     bounded(site.members.len())?;
                 }
             }
+            "asked" if rest.is_empty() => {
+                let (site, _) = self.site("asked")?;
+                site.asked = true;
+            }
             "touches" => {
                 let (site, _) = self.site("touches")?;
                 site.touches.insert(parse_key(rest)?);
@@ -308,9 +316,6 @@ fn parse_name(text: &str) -> Result<String, Problem> {
 
 /// `None` where an escape is wrong.
 fn unescape(text: &str) -> Result<Option<String>, Problem> {
-    if text.len() > LONGEST_NAME {
-        return Err(Problem::LongName);
-    }
     let mut out = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     out.extend_from_slice(parts.next().unwrap_or("").as_bytes());
@@ -319,6 +324,9 @@ fn unescape(text: &str) -> Result<Option<String>, Problem> {
         let Some(byte) = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else { return Ok(None) };
         out.push(byte);
         out.extend_from_slice(part.get(2..).unwrap_or("").as_bytes());
+    }
+    if out.len() > LONGEST_NAME {
+        return Err(Problem::LongName);
     }
     Ok(String::from_utf8(out).ok())
 }
@@ -372,7 +380,13 @@ mod tests {
         let (withdraw, deposit) = ("bank.c:withdraw+3:12:w4", "bank.c:deposit+1:13:w4");
         let colour = BTreeMap::from([(key(withdraw), -8), (key(deposit), 0)]);
         all.colours.insert(Colour { name: "balance, limit".to_owned(), sites: colour });
-        let site = Belonging { nil: true, members: keys(&[deposit]), touches: keys(&["bank.c:main+7:5:r4"]), hits: 80 };
+        let site = Belonging {
+            nil: true,
+            members: keys(&[deposit]),
+            touches: keys(&["bank.c:main+7:5:r4"]),
+            hits: 80,
+            asked: true,
+        };
         all.sites.insert(key(withdraw), site);
         all.sites.insert(key(deposit), Belonging { nil: true, hits: 7, ..Belonging::default() });
         all
@@ -393,6 +407,7 @@ site bank.c:deposit+1:13:w4
 
 site bank.c:withdraw+3:12:w4
   hits 80
+  asked
   after nil
   after bank.c:deposit+1:13:w4
   touches bank.c:main+7:5:r4
@@ -447,6 +462,9 @@ end
         assert_eq!(parse(b"selvedge-invariants 1\n\xff\n"), Err(TextError { line: 2, problem: Problem::NotText }));
         let long = format!("{begin}site {}\nend\n", "a".repeat(LONGEST_NAME + 1));
         assert_eq!(parse(long.as_bytes()), Err(TextError { line: 2, problem: Problem::LongName }));
+        let mut all = Invariants::default();
+        all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
+        assert_eq!(parse(write(&all).as_bytes()), Ok(all));
         let message = parse(b"selvedge-invariants 2\n").unwrap_err().to_string();
         assert_eq!(
             message,
@@ -462,7 +480,7 @@ end
     fn odd_invariants() -> impl Strategy<Value = Invariants> {
         let key = || text().prop_map(SiteKey);
         let site = (any::<bool>(), btree_set(key(), 0..3), btree_set(key(), 0..3), any::<u64>())
-            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits });
+            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
         (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3))
             .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })

@@ -72,7 +72,8 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
                 (Note::Touch, Some(other)) => {
                     known.touches.insert(other.clone());
                 }
-                (Note::Touch, None) | (Note::Violation | Note::Asked, _) => {}
+                (Note::Asked, _) => known.asked = true,
+                (Note::Touch, None) | (Note::Violation, _) => {}
             }
         }
     }

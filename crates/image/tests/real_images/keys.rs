@@ -251,6 +251,21 @@ fn without_debug_information_code_offsets_serve() {
 }
 
 #[test]
+fn split_debug_information_serves_and_its_loss_is_no_danger() {
+    let bench = Bench::new();
+    let sources = [("list.h", HEADER.to_owned()), ("bank.c", format!("#include \"list.h\"\n{BANK}"))];
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let whole = keys(&build(&bench, "gcc", "whole", &["-O1", version], &sources));
+        let split = build(&bench, "gcc", "split", &["-O1", version, "-gsplit-dwarf"], &sources);
+        assert_eq!(keys(&split), whole);
+        std::fs::remove_file(split.with_file_name("bank.c.dwo")).unwrap();
+        let left = keys(&split);
+        // Lines are still there; where functions begin is not.
+        assert!(left.keys().any(|key| key.starts_with("bank.c:withdraw@")), "{left:#?}");
+    }
+}
+
+#[test]
 fn keys_of_rust_have_no_hashes() {
     let (one, other) = (Bench::new(), Bench::new());
     let (one, other) = (keys(&one.rust_program()), keys(&other.rust_program()));
