@@ -362,8 +362,9 @@ pub(crate) struct TrainArgs {
     /// Add to what the file has already
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Variables that belong together: none, or those that a file of invariants names
-    #[arg(long, value_name = "none|FILE", default_value = "none")]
+    /// Variables that are guarded as one: those that some recorded runs access together (auto), none, or those that a
+    /// file of invariants names
+    #[arg(long, value_name = "auto|none|FILE", default_value = "none")]
     pub(crate) colours: String,
     /// Only these sites: a function, a file or a key, with * for any text; may be given again
     #[arg(long, value_name = "SITES")]
@@ -609,6 +610,11 @@ pub(crate) struct InterveneArgs {
 }
 
 impl InterveneArgs {
+    /// Whether anything is to be done.
+    pub(crate) fn is_any(&self) -> bool {
+        self.guard.is_some() || self.heal.is_some() || self.enforce.is_some()
+    }
+
     /// All of them, or why not.
     pub(crate) fn collect(&self) -> Result<Asked, Failure> {
         let mut all = Asked::default();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use selvedge_analyze::invariant::{Invariants, converge, group, learn};
 use selvedge_drive::control::World;
 use selvedge_drive::controlled::{SurveyOptions, prepare};
+use selvedge_drive::guard::colours::learn_colours;
 use selvedge_drive::guard::file::{load, save};
 use selvedge_drive::guard::keyring::Keyring;
 use selvedge_drive::guard::train::{Schedules, TrainOptions, Trained, train};
@@ -52,6 +53,12 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
     };
     match args.colours.as_str() {
         "none" => {}
+        "auto" => {
+            options.colours = learn_colours(&prepared, &options, &stop).map_err(|error| Failure::internal(&error))?;
+            for colour in &options.colours {
+                note(&format!("guarded as one: {}", colour.name));
+            }
+        }
         file => options.colours = load(Path::new(file)).map_err(|error| Failure::usage(&error))?.colours,
     }
     let mut live = Live::new();
