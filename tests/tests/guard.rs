@@ -43,7 +43,7 @@ impl Subject {
     }
 
     fn build(&self, source: &str, name: &str) {
-        let file = self.lab.path(&format!("{name}.c"));
+        let file = self.lab.path(format!("{name}.c"));
         fs::write(&file, source).expect("written");
         let words = ["cc", "-O1", "-g", "-pthread"].map(PathBuf::from);
         let built = self.lab.tool(words.into_iter().chain([file, "-o".into(), self.lab.path(name)]));
@@ -183,6 +183,20 @@ fn an_order_that_only_luck_sees_to_is_shown() {
     // The guard keeps it from happening.
     subject.sh(66, "\"$S\" explore --schedules 100 --out \"$O\" -- \"$P\"");
     subject.sh(0, "\"$S\" explore --schedules 100 --out \"$O\" --guard i -- \"$P\"");
+}
+
+#[test]
+fn what_the_source_asks_for_can_be_guarded_alone() {
+    let marked = BANK.replace("long amount = (long)arg;", "SELVEDGE_GUARD_FUNCTION(); long amount = (long)arg;");
+    let subject = Subject::new(&format!("#include <selvedge.h>\n{marked}"));
+    subject.sh(0, "\"$S\" train -n 20 --controlled-only --out \"$O\" -o i -- \"$P\"");
+    // The receipts are another function's.
+    let planned = subject.sh(0, "\"$S\" guard i --asked --plan p.plan --out \"$O\" -- \"$P\"");
+    has(&planned.stdout, &["3 sites guarded"]);
+    subject.sh(0, "\"$S\" explore --schedules 100 --out \"$O\" --guard p.plan -- \"$P\"");
+    subject.build(BANK, "prog");
+    subject.sh(0, "\"$S\" train -n 20 --controlled-only --out \"$O\" -o i -- \"$P\"");
+    has(&subject.sh(2, "\"$S\" guard i --asked --out \"$O\" -- \"$P\"").stderr, &["asks for nothing"]);
 }
 
 #[test]

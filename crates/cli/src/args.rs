@@ -411,6 +411,9 @@ pub(crate) struct GuardArgs {
     /// Leave out groups of sites that make up more than this share of all accesses
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_BIAS, conflicts_with = "all")]
     pub(crate) bias: f64,
+    /// Guard only what the program asks for with selvedge.h, and what touches the same memory
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) asked: bool,
     /// Most time that a thread waits: 10ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
     pub(crate) stall: Duration,

@@ -8,7 +8,7 @@ use selvedge_drive::guard::choose::{Choice, choose};
 use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
 use selvedge_drive::guard::deploy::{Deployed, deploy};
 use selvedge_drive::guard::file::load;
-use selvedge_drive::guard::keys::{Keyed, images_of};
+use selvedge_drive::guard::keys::{Keyed, images_of, mark_asked};
 use selvedge_drive::guard::violations::{ReadLogsError, Violations};
 use selvedge_drive::guest_input::GuestInput;
 use selvedge_drive::program::Program;
@@ -57,11 +57,12 @@ pub(crate) fn run(args: &GuardArgs) -> Result<u8, Failure> {
 
 /// The guard that was asked for; says what is not guarded.
 fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Failure> {
-    let invariants = load(file).map_err(|error| Failure::usage(&error))?;
+    let mut invariants = load(file).map_err(|error| Failure::usage(&error))?;
+    mark_asked(&mut invariants, images);
     let heat = (!args.all).then_some(Heat { proportion: args.bias, hits_a_run: FELT });
     let selection = guarding::selection(&args.only, &args.except)?;
     guarding::say_idle(&selection, &invariants);
-    let chosen = choose(&invariants, &Choice { heat, selection });
+    let chosen = choose(&invariants, &Choice { heat, selection, asked_only: args.asked });
     for group in &chosen.left_out {
         let first = group.sites.first().map_or("", |key| key.0.as_str());
         note(&format!(
@@ -79,7 +80,8 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
         ));
     }
     if chosen.invariants.sites.is_empty() && !invariants.sites.is_empty() {
-        let text = "nothing is left to guard: no two threads share what is chosen; try --all, or train with more runs";
+        let text = "nothing is left to guard: no two threads share what is chosen, or the program asks for nothing; \
+                    try --all, or train with more runs";
         return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
     }
     let how = GuardHow { mode: if args.watch { Mode::Watch } else { Mode::Guard }, stall: args.stall };

@@ -1,5 +1,5 @@
 //! Which sites of the invariants are guarded: those that a person asks for, of groups that threads share and that are not
-//! too hot.
+//! too hot. What the program asks for (`selvedge.h`) is guarded however hot it is.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,8 @@ pub struct Choice {
     pub heat: Option<Heat>,
     /// Sites by name.
     pub selection: Selection,
+    /// Nothing but what the program asks for, and what touches the same memory.
+    pub asked_only: bool,
 }
 
 /// What is guarded, and why not the rest.
@@ -33,9 +35,21 @@ pub struct Chosen {
 pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {
     // No part is more than the whole.
     let heat = choice.heat.unwrap_or(Heat { proportion: 1.0, hits_a_run: 0 });
-    let bias = bias_by(all, heat);
-    let keep = |key: &SiteKey| bias.kept.contains(key) && choice.selection.keeps(key);
-    let unshared = groups(all).iter().filter(|group| !group.is_shared).map(|group| group.sites.len()).sum();
+    let mut bias = bias_by(all, heat);
+    let is_asked =
+        |sites: &BTreeSet<SiteKey>| sites.iter().any(|key| all.sites.get(key).is_some_and(|site| site.asked));
+    bias.left_out.retain(|group| !is_asked(&group.sites));
+    let groups = groups(all);
+    let mut kept = BTreeSet::new();
+    for group in groups.iter().filter(|group| group.is_shared) {
+        let asked = is_asked(&group.sites);
+        let cool = !choice.asked_only && group.sites.first().is_some_and(|first| bias.kept.contains(first));
+        if asked || cool {
+            kept.extend(&group.sites);
+        }
+    }
+    let keep = |key: &SiteKey| kept.contains(key) && choice.selection.keeps(key);
+    let unshared = groups.iter().filter(|group| !group.is_shared).map(|group| group.sites.len()).sum();
     Chosen { invariants: restrict(all, keep), loosened: loosened(all, keep), left_out: bias.left_out, unshared }
 }
 
@@ -69,6 +83,12 @@ mod tests {
         let cool = Choice { heat: Some(Heat { proportion: 0.5, hits_a_run: 10 }), ..Choice::default() };
         assert_eq!(names(&choose(&all, &cool)), [key("c").0]);
         assert_eq!(choose(&all, &cool).left_out.len(), 1);
+        let only_asked = Choice { asked_only: true, ..cool.clone() };
+        assert!(names(&choose(&all, &only_asked)).is_empty());
+        let mut asking = all.clone();
+        asking.sites.entry(key("b")).or_default().asked = true;
+        assert_eq!(names(&choose(&asking, &cool)), [key("a").0, key("b").0, key("c").0]);
+        assert_eq!(names(&choose(&asking, &only_asked)), [key("a").0, key("b").0]);
         let except = vec![Pattern::new("b").expect("a pattern")];
         let less = Choice { selection: Selection { except, ..Selection::default() }, ..Choice::default() };
         let less = choose(&all, &less);

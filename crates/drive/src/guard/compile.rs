@@ -279,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::arm::ImageSites;
+    use crate::guard::keys::mark_asked;
     use crate::plan::PlanSpec;
 
     fn key(name: &str) -> SiteKey {
@@ -300,6 +301,7 @@ mod tests {
                 ..ImageSites::default()
             },
             keys: sites.iter().map(|(_, name)| key(name)).collect(),
+            asked: BTreeSet::from([1]),
         }
     }
 
@@ -399,6 +401,14 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!((guard.table.flags, guard.table.shifts.as_slice()), (layout::FLAG_LEARN, &[0, -4][..]));
         assert_eq!(guard.beside(&armed).0.ids, [0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn what_the_source_asks_for_is_taken_in() {
+        let mut all = invariants();
+        mark_asked(&mut all, &images());
+        let asked: Vec<&str> = all.sites.iter().filter(|(_, site)| site.asked).map(|(key, _)| key.0.as_str()).collect();
+        assert_eq!(asked, ["a"], "fences and sites that never ran are not guarded");
     }
 
     #[test]

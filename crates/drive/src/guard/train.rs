@@ -19,7 +19,7 @@ use crate::control::{ControlRequest, Log, World};
 use crate::controlled::Prepared;
 use crate::explore::{Bench, ExploreError};
 use crate::guard::compile::Guard;
-use crate::guard::keys::Keyed;
+use crate::guard::keys::{Keyed, mark_asked};
 use crate::guard::log::{LogFile, learnt, take_logs};
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
@@ -135,6 +135,7 @@ pub struct School<'a> {
     prepared: &'a Prepared,
     options: &'a TrainOptions,
     guard: Guard,
+    images: Vec<Keyed>,
     plan_file: PathBuf,
     free_dir: PathBuf,
     controlled: Option<Bench<'a>>,
@@ -172,7 +173,7 @@ impl<'a> School<'a> {
                 options.timeout,
             )?);
         }
-        Ok(School { prepared, options, guard, plan_file, free_dir, controlled, controlled_dir, length: 0 })
+        Ok(School { prepared, options, guard, images, plan_file, free_dir, controlled, controlled_dir, length: 0 })
     }
 
     /// Makes the run with this number; answers how it ended and what its processes noted.
@@ -261,5 +262,6 @@ pub fn train(
             break;
         }
     }
+    mark_asked(&mut trained.invariants, &school.images);
     Ok(trained)
 }
