@@ -8,11 +8,13 @@
 //! 0   magic "SLVGUARD"   8  version u32     12  header length u32 (64)
 //! 16  stall ns u64       24 flags u32       28  sites u32
 //! 32  rows at u32        36 ids at u32      40  ids u32         44  shifts at u32 (0: none)
-//! row, 16 bytes, of sites 1, 2, …: first u32 | count u32 | bits at u32 | flags u32 (1: nil belongs)
-//!     bit k of the row's bits: site first + k belongs
+//! row, 16 bytes, of sites 1, 2, …: first u32 | count u32 | bits at u32 | flags u32 (1: nil belongs; 2: nil, where the
+//!     thread itself was there before)
+//!     bit 2k of the row's bits: site first + k belongs, right before; bit 2k + 1: with accesses of the thread's own
+//!     in between
 //! ids, 4 bytes each: the site number of an armed id, 0 where it is not guarded. None: armed ids are site numbers.
-//! shifts, 4 bytes each, of sites 1, 2, …: i32 that is added to an address before it is looked up. Sites of variables
-//!     that belong together are shifted to one of them: a colour.
+//! shifts, 4 bytes each, of sites 1, 2, …: i32 that is added to an address before it is looked up, as one byte; the
+//!     least number for none. Sites of variables that belong together are shifted to one of them: a colour.
 //! ```
 //!
 //! The log is a file that stays mapped: what was stored survives a crash.
@@ -25,7 +27,7 @@
 //! hits, 4 bytes each, of sites 0, 1, …
 //! slot, 48 bytes: key u64 (0: free) | address u64 | count u32 | resolved u32 | timed out u32 | futile u32
 //!     | stalled us u32 | thread u32 | other thread u32 | longest us u32
-//! key: kind << 40 | site << 20 | other site
+//! key: kind << 40 | site << 20 | own accesses in between << 18 | other site
 //! ```
 
 use crate::bytes::{array_at, slice_at, u32_at, u64_at};
@@ -46,8 +48,12 @@ pub const SITE_BITS: u32 = 18;
 pub const FLAG_LEARN: u32 = 1;
 /// Watches: violations are noted, nobody stalls.
 pub const FLAG_WATCH: u32 = 2;
+/// A site without a colour.
+pub const NO_SHIFT: i32 = i32::MIN;
 /// In a row: nil belongs.
 pub const ROW_NIL: u32 = 1;
+/// In a row: nil belongs where the thread itself was there before.
+pub const ROW_NIL_OWN: u32 = 2;
 /// How long a thread stalls at most, unless asked otherwise.
 pub const DEFAULT_STALL_NS: u64 = 10_000_000;
 
@@ -78,9 +84,9 @@ pub enum Note {
     Asked = 4,
 }
 
-/// A slot's key.
-pub const fn key(note: Note, site: u32, other: u32) -> u64 {
-    (note as u64) << 40 | (site as u64) << 20 | other as u64
+/// A slot's key. `own`: with accesses of the thread's own in between.
+pub const fn key(note: Note, site: u32, other: u32, own: bool) -> u64 {
+    (note as u64) << 40 | (site as u64) << 20 | (own as u64) << SITE_BITS | other as u64
 }
 
 macro_rules! log_counters {
@@ -157,21 +163,22 @@ impl core::error::Error for TableError {}
 pub struct Row<'a> {
     /// The site of the first bit.
     pub first: u32,
-    /// How many bits.
+    /// How many sites.
     pub count: u32,
     /// The bits, in 64-bit words.
     pub bits: &'a [u8],
-    /// Whether nil belongs.
-    pub nil: bool,
+    /// `ROW_NIL…`
+    pub flags: u32,
 }
 
 impl Row<'_> {
-    /// Whether a site, or nil where it is 0, belongs.
-    pub fn has(&self, site: u32) -> bool {
+    /// Whether a site, or nil where it is 0, belongs; `own`: with accesses of the thread's own in between.
+    pub fn has(&self, site: u32, own: bool) -> bool {
         if site == 0 {
-            return self.nil;
+            return self.flags & if own { ROW_NIL_OWN } else { ROW_NIL } != 0;
         }
-        let Some(bit) = site.checked_sub(self.first).filter(|bit| *bit < self.count) else { return false };
+        let Some(at) = site.checked_sub(self.first).filter(|at| *at < self.count) else { return false };
+        let bit = at * 2 + u32::from(own);
         self.bits.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
     }
 }
@@ -225,8 +232,8 @@ impl<'a> Table<'a> {
         let field = |by| u32_at(self.bytes, at + by);
         let (first, count) = (field(0)?, field(4)?);
         let fits = count == 0 || first >= 1 && first.checked_add(count - 1)? <= self.sites;
-        let bits = slice_at(self.bytes, field(8)? as usize, count.div_ceil(64) as usize * 8)?;
-        fits.then_some(Row { first, count, bits, nil: field(12)? & ROW_NIL != 0 })
+        let bits = slice_at(self.bytes, field(8)? as usize, count.div_ceil(32) as usize * 8)?;
+        fits.then_some(Row { first, count, bits, flags: field(12)? })
     }
 
     /// The belonging set of a site.
@@ -252,13 +259,14 @@ impl<'a> Table<'a> {
         self.ids == 0
     }
 
-    /// What is added to a site's addresses.
-    pub fn shift(&self, site: u32) -> i32 {
+    /// What is added to a coloured site's addresses.
+    pub fn shift(&self, site: u32) -> Option<i32> {
         match site.checked_sub(1) {
             Some(index) if self.shifts_at != 0 && site <= self.sites => {
-                u32_at(self.bytes, self.shifts_at + index as usize * 4).unwrap_or(0) as i32
+                let shift = u32_at(self.bytes, self.shifts_at + index as usize * 4)? as i32;
+                Some(shift).filter(|shift| *shift != NO_SHIFT)
             }
-            _ => 0,
+            _ => None,
         }
     }
 }
@@ -289,6 +297,8 @@ pub struct Entry {
     pub site: u32,
     /// The site before it; 0 is nil.
     pub other: u32,
+    /// Whether accesses of the thread's own were in between.
+    pub own: bool,
     /// The first address.
     pub addr: u64,
     /// How often.
@@ -356,7 +366,8 @@ impl<'a> Log<'a> {
             Some(Entry {
                 note,
                 site: (key >> 20) as u32 & 0xf_ffff,
-                other: key as u32 & 0xf_ffff,
+                other: key as u32 & MOST_SITES,
+                own: key >> SITE_BITS & 1 != 0,
                 addr: u64_at(slot, 8)?,
                 count: field(16),
                 resolved: field(20),
@@ -375,7 +386,7 @@ impl<'a> Log<'a> {
 mod tests {
     use super::*;
 
-    /// Two sites: 1 may follow nil and 2; 2 may follow 1 only.
+    /// Two sites: 1 may follow nil and 2, right before; 2 may follow 1 only, beyond accesses of its own.
     fn table() -> [u8; 64 + 32 + 16] {
         let mut bytes = [0; 112];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -384,7 +395,7 @@ mod tests {
             put(at, value);
         }
         for (at, value) in
-            [(64, 2), (68, 1), (72, 96), (76, 1), (80, 1), (84, 1), (88, 104), (92, 0), (96, 1), (104, 1)]
+            [(64, 2), (68, 1), (72, 96), (76, 1), (80, 1), (84, 1), (88, 104), (92, 0), (96, 1), (104, 2)]
         {
             put(at, value);
         }
@@ -396,11 +407,13 @@ mod tests {
         let bytes = table();
         let table = Table::parse(&bytes).expect("sound");
         assert_eq!((table.stall_ns, table.sites), (5, 2));
-        let belongs = |site: u32| [0, 1, 2, 3].map(|other| table.row(site).has(other));
-        assert_eq!(belongs(1), [true, false, true, false]);
-        assert_eq!(belongs(2), [false, true, false, false]);
-        assert_eq!(belongs(3), [false; 4]);
-        assert_eq!((table.site_of(2), table.site_of(3), table.shift(1)), (2, 0, 0));
+        let belongs = |site: u32, own| [0, 1, 2, 3].map(|other| table.row(site).has(other, own));
+        assert_eq!(belongs(1, false), [true, false, true, false]);
+        assert_eq!(belongs(1, true), [false; 4]);
+        assert_eq!(belongs(2, false), [false; 4]);
+        assert_eq!(belongs(2, true), [false, true, false, false]);
+        assert_eq!(belongs(3, false), [false; 4]);
+        assert_eq!((table.site_of(2), table.site_of(3), table.shift(1)), (2, 0, None));
     }
 
     #[test]
@@ -415,7 +428,7 @@ mod tests {
                 bytes[at] = value;
                 if let Ok(table) = Table::parse(&bytes) {
                     for site in 0..4 {
-                        let _ = (table.row(site).has(site), table.site_of(site), table.shift(site));
+                        let _ = (table.row(site).has(site, true), table.site_of(site), table.shift(site));
                     }
                 }
             }
@@ -429,10 +442,10 @@ mod tests {
         slot[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
         slot[24..28].copy_from_slice(&1_u32.to_le_bytes());
         slot[32..36].copy_from_slice(&4096_u32.to_le_bytes());
-        slot[4096..4104].copy_from_slice(&key(Note::Member, MOST_SITES, 77).to_le_bytes());
+        slot[4096..4104].copy_from_slice(&key(Note::Member, MOST_SITES, 77, true).to_le_bytes());
         let log = Log::parse(&slot).expect("a log");
         let only = log.entries().next().expect("an entry");
-        assert_eq!((only.note, only.site, only.other), (Note::Member, MOST_SITES, 77));
+        assert_eq!((only.note, only.site, only.other, only.own), (Note::Member, MOST_SITES, 77, true));
         assert!(Log::parse(&slot[..60]).is_some_and(|log| log.entries().next().is_none()));
     }
 }

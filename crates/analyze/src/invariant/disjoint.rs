@@ -21,7 +21,7 @@ impl DisjointSites {
         let mut sets = DisjointSites::default();
         for (key, site) in &all.sites {
             sets.number(key);
-            for member in &site.members {
+            for member in site.members() {
                 sets.unite(key, member);
             }
         }

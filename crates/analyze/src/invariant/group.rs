@@ -74,7 +74,7 @@ pub fn groups(all: &Invariants) -> Vec<Group> {
     let group = |sites: Vec<SiteKey>| {
         let known = || sites.iter().filter_map(|key| all.sites.get(key));
         let hits = known().fold(0_u64, |sum, site| sum.saturating_add(site.hits));
-        let is_shared = known().any(|site| !site.members.is_empty());
+        let is_shared = known().any(|site| !site.members().is_empty());
         Group { hits, is_shared, sites: sites.into_iter().collect() }
     };
     DisjointSites::of(all).sets().into_iter().map(group).collect()
@@ -109,14 +109,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::Belonging;
-    use super::super::tests::{key, keys, some_invariants};
+    use super::super::tests::{belonging, key, keys, some_invariants};
     use super::*;
 
     /// Unites until nothing changes.
     fn naive(all: &Invariants) -> Vec<BTreeSet<SiteKey>> {
         let mut sets: Vec<BTreeSet<SiteKey>> = Vec::new();
         for (key, site) in &all.sites {
-            sets.push(site.members.iter().chain(&site.touches).chain([key]).cloned().collect());
+            sets.push(site.members().into_iter().chain(&site.touches).chain([key]).cloned().collect());
         }
         while let Some((a, b)) =
             (0..sets.len()).flat_map(|a| (0..a).map(move |b| (a, b))).find(|(a, b)| !sets[*a].is_disjoint(&sets[*b]))
@@ -163,8 +163,7 @@ mod tests {
             ("f", &[], &["e"], 20),
         ];
         for (name, members, touches, hits) in rows {
-            let site =
-                Belonging { nil: true, members: keys(members), touches: keys(touches), hits, ..Belonging::default() };
+            let site = Belonging { touches: keys(touches), hits, ..belonging(true, members) };
             all.sites.insert(key(name), site);
         }
         all

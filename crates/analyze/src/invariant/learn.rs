@@ -59,7 +59,7 @@ pub fn learn(
 /// A named site. Its number is its place in the list plus one.
 struct Site {
     key: SiteKey,
-    shift: i32,
+    shift: Option<i32>,
     hits: u64,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Learner<'a> {
             let next = self.sites.len() as u32 + 1;
             let site = *self.by_key.entry(key.clone()).or_insert(next);
             if site == next {
-                let shift = self.shifts.get(&key).copied().unwrap_or(0);
+                let shift = self.shifts.get(&key).copied();
                 self.sites.push(Site { key, shift, hits: 0 });
             }
             site
@@ -111,7 +111,9 @@ impl<'a> Learner<'a> {
     fn access(&mut self, number: u32, thread: u32, addr: u64, size: u64) {
         let Some(site) = self.sites.get_mut(number as usize - 1) else { return };
         site.hits += 1;
-        let addr = addr.wrapping_add_signed(i64::from(site.shift));
+        // A colour is one location, whatever the sizes of its variables are.
+        let (addr, size) =
+            site.shift.map_or((addr, size), |shift| (addr.wrapping_add_signed(i64::from(shift)), size.min(1)));
         let seen = &mut self.seen;
         self.recorder.access(addr, size.min(MOST_BYTES), number, thread, |before| {
             seen.insert((number, before));
@@ -127,8 +129,7 @@ impl<'a> Learner<'a> {
         // Sets do not care about the order.
         for (site, before) in &self.seen {
             let Some(site) = key(*site).and_then(|key| all.sites.get_mut(key)) else { continue };
-            site.nil |= before.remote == 0;
-            site.members.extend(key(before.remote).cloned());
+            site.add(key(before.remote), before.own);
             site.touches.extend(key(before.last).cloned());
         }
         all.normalise();
@@ -255,8 +256,7 @@ mod tests {
             entry.hits += 1;
             for before in memory.access(addr, size, site + 1, thread) {
                 let named = |site: u32| site.checked_sub(1).map(|site| key(&format!("s{site}")));
-                entry.nil |= before.remote == 0;
-                entry.members.extend(named(before.remote));
+                entry.add(named(before.remote).as_ref(), before.own);
                 entry.touches.extend(named(before.last));
             }
         }
@@ -306,7 +306,8 @@ mod tests {
                 _ => "S4".to_owned(),
             })
         };
-        let renamed = |site: Belonging| Belonging { members: site.members.iter().map(rename).collect(), ..site };
+        let every = |set: &BTreeSet<Option<SiteKey>>| set.iter().map(|one| one.as_ref().map(rename)).collect();
+        let renamed = |site: Belonging| Belonging { direct: every(&site.direct), beyond: every(&site.beyond), ..site };
         all.sites =
             std::mem::take(&mut all.sites).into_iter().map(|(key, site)| (rename(&key), renamed(site))).collect();
         all
@@ -345,8 +346,9 @@ mod tests {
         for (figure, runs, sets) in rows {
             let mut all = Invariants::default();
             runs.iter().for_each(|text| all.merge(&run(text)));
+            let members = |site: &Belonging| site.members().into_iter().cloned().collect::<BTreeSet<SiteKey>>();
             let found: Vec<_> =
-                all.sites.iter().map(|(key, site)| (key.clone(), site.nil, site.members.clone())).collect();
+                all.sites.iter().map(|(key, site)| (key.clone(), site.has(None), members(site))).collect();
             let wanted: Vec<_> = sets.iter().map(|(site, nil, members)| (key(site), *nil, keys(members))).collect();
             assert_eq!(found, wanted, "figure {figure}");
         }
@@ -370,9 +372,9 @@ mod tests {
             [Step::Access { thread: 1, site: 0, addr: HEAP }, Step::Access { thread: 2, site: 1, addr: HEAP + 8 }];
         let colour = Colour { name: "pair".to_owned(), sites: BTreeMap::from([(key("s0"), 0), (key("s1"), -8)]) };
         let plain = learnt(&steps);
-        assert_eq!(plain.sites[&key("s1")].members, keys(&[]));
+        assert_eq!(plain.sites[&key("s1")].members(), [].into());
         let coloured = learn(&process(&steps), &mut name, &BTreeSet::from([colour.clone()]));
-        assert_eq!((coloured.sites[&key("s1")].nil, &coloured.sites[&key("s1")].members), (false, &keys(&["s0"])));
+        assert_eq!(coloured.sites[&key("s1")].predecessors(), [Some(&key("s0"))].into());
         assert_eq!(coloured.colours, BTreeSet::from([colour]));
     }
 
@@ -383,7 +385,7 @@ mod tests {
                 Step::Range { thread: 1, addr: HEAP, size: 2 * MOST_BYTES },
                 Step::Access { thread: 2, site: 0, addr },
             ];
-            learnt(&steps).sites[&key("s0")].members.len()
+            learnt(&steps).sites[&key("s0")].members().len()
         };
         assert_eq!((at(HEAP), at(HEAP + MOST_BYTES - 4), at(HEAP + MOST_BYTES)), (1, 1, 0));
     }

@@ -7,6 +7,8 @@
 //!
 //! Departures:
 //! - A location is a byte: an access of several bytes has a predecessor for each, and all of them belong.
+//! - Whether the thread itself has accessed the location since counts too: one bit of the context that the paper's section
+//!   5.2.5 speaks of. What belongs right before need not belong with accesses of the thread's own in between.
 //! - Memory that is freed begins anew, with nil.
 //! - Sites are named by [`SiteKey`]s, which are the same after a rebuild of unchanged code.
 //! - Variables that belong together have one *colour*: their accesses count as accesses to one location (the paper's
@@ -51,10 +53,10 @@ impl fmt::Display for SiteKey {
 /// What is known of one site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Belonging {
-    /// Whether nil belongs.
-    pub nil: bool,
-    /// The sites that belong.
-    pub members: BTreeSet<SiteKey>,
+    /// What belongs right before: nobody else accessed the location in between. `None` is nil.
+    pub direct: BTreeSet<Option<SiteKey>>,
+    /// What belongs where the thread itself has accessed the location since.
+    pub beyond: BTreeSet<Option<SiteKey>>,
     /// Sites that touched the same memory, as far as `members` does not say so: enough to know the site's group.
     pub touches: BTreeSet<SiteKey>,
     /// How often the site ran, over all runs.
@@ -87,9 +89,15 @@ pub struct Invariants {
 }
 
 impl Belonging {
-    /// How many belong, with nil.
+    /// What belongs in either context.
+    pub fn of(predecessors: impl IntoIterator<Item = Option<SiteKey>>) -> Belonging {
+        let direct: BTreeSet<Option<SiteKey>> = predecessors.into_iter().collect();
+        Belonging { beyond: direct.clone(), direct, ..Belonging::default() }
+    }
+
+    /// How many belong, each context by itself.
     pub fn len(&self) -> usize {
-        self.members.len() + usize::from(self.nil)
+        self.direct.len() + self.beyond.len()
     }
 
     /// Whether nothing belongs.
@@ -97,9 +105,31 @@ impl Belonging {
         self.len() == 0
     }
 
-    /// Whether a site, or nil, belongs.
+    /// What belongs in some context: the paper's belonging set.
+    pub fn predecessors(&self) -> BTreeSet<Option<&SiteKey>> {
+        self.direct.iter().chain(&self.beyond).map(Option::as_ref).collect()
+    }
+
+    /// The sites that belong in some context.
+    pub fn members(&self) -> BTreeSet<&SiteKey> {
+        self.predecessors().into_iter().flatten().collect()
+    }
+
+    /// Whether a site, or nil, belongs in some context.
     pub fn has(&self, predecessor: Option<&SiteKey>) -> bool {
-        predecessor.map_or(self.nil, |predecessor| self.members.contains(predecessor))
+        self.allows(predecessor, false) || self.allows(predecessor, true)
+    }
+
+    /// Whether a site, or nil, belongs right before (`own` false) or with accesses of the thread's own in between.
+    pub fn allows(&self, predecessor: Option<&SiteKey>, own: bool) -> bool {
+        let context = if own { &self.beyond } else { &self.direct };
+        context.contains(&predecessor.cloned())
+    }
+
+    /// Takes in what an access followed; false where that belonged already.
+    pub fn add(&mut self, predecessor: Option<&SiteKey>, own: bool) -> bool {
+        let context = if own { &mut self.beyond } else { &mut self.direct };
+        context.insert(predecessor.cloned())
     }
 }
 
@@ -115,15 +145,15 @@ impl Invariants {
         self.colours.extend(other.colours.iter().cloned());
         for (key, from) in &other.sites {
             let site = self.sites.entry(key.clone()).or_default();
-            site.nil |= from.nil;
-            site.members.extend(from.members.iter().cloned());
+            site.direct.extend(from.direct.iter().cloned());
+            site.beyond.extend(from.beyond.iter().cloned());
             site.touches.extend(from.touches.iter().cloned());
             site.asked |= from.asked;
             site.hits = site.hits.saturating_add(from.hits);
         }
     }
 
-    /// How many members all sets have, with nil.
+    /// How many members all sets have, with nil, each context by itself.
     pub fn members(&self) -> usize {
         self.sites.values().map(Belonging::len).sum()
     }
@@ -133,7 +163,7 @@ impl Invariants {
         let nothing = Belonging::default();
         let new = of.sites.iter().map(|(key, from)| {
             let known = self.sites.get(key).unwrap_or(&nothing);
-            from.members.difference(&known.members).count() + usize::from(from.nil && !known.nil)
+            from.direct.difference(&known.direct).count() + from.beyond.difference(&known.beyond).count()
         });
         new.sum()
     }
@@ -162,14 +192,21 @@ pub(crate) mod tests {
         names.iter().map(|name| key(name)).collect()
     }
 
+    /// What belongs in either context.
+    pub(crate) fn belonging(nil: bool, members: &[&str]) -> Belonging {
+        Belonging::of(nil.then_some(None).into_iter().chain(members.iter().map(|name| Some(key(name)))))
+    }
+
     /// Few names, so that they meet.
     pub(crate) fn some_key() -> impl Strategy<Value = SiteKey> {
         (0..12_u8).prop_map(|number| SiteKey(format!("f.c:g+{number}:1:w4")))
     }
 
     fn some_site() -> impl Strategy<Value = Belonging> {
-        (any::<bool>(), btree_set(some_key(), 0..4), btree_set(some_key(), 0..3), 0..1000_u64)
-            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 })
+        let some = || btree_set(proptest::option::of(some_key()), 0..4);
+        (some(), some(), btree_set(some_key(), 0..3), 0..1000_u64).prop_map(|(direct, beyond, touches, hits)| {
+            Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
+        })
     }
 
     pub(crate) fn some_invariants() -> impl Strategy<Value = Invariants> {
@@ -205,7 +242,7 @@ pub(crate) mod tests {
             prop_assert_eq!(both.new_members(&a) + both.new_members(&b), 0);
             let again = merged(&[&both, &a]);
             let sets = |all: &Invariants| all.sites.iter().map(|(key, site)| {
-                (key.clone(), site.nil, site.members.clone(), site.touches.clone())
+                (key.clone(), site.direct.clone(), site.beyond.clone(), site.touches.clone())
             }).collect::<Vec<_>>();
             prop_assert_eq!(sets(&again), sets(&both));
         }
@@ -231,8 +268,7 @@ pub(crate) mod tests {
 
     #[test]
     fn merging_unites_and_adds_up() {
-        let site =
-            |nil, members: &[&str], hits| Belonging { nil, members: keys(members), hits, ..Belonging::default() };
+        let site = |nil: bool, members: &[&str], hits| Belonging { hits, ..belonging(nil, members) };
         let of = |runs, sites: [(&str, Belonging); 1]| Invariants {
             program: "bank".to_owned(),
             runs,
@@ -240,8 +276,8 @@ pub(crate) mod tests {
             colours: BTreeSet::new(),
         };
         let (a, b) = (of(2, [("s", site(true, &["p"], 5))]), of(1, [("s", site(false, &["q", "p"], 7))]));
-        assert_eq!(a.new_members(&b), 1);
-        assert_eq!(b.new_members(&a), 1);
+        assert_eq!(a.new_members(&b), 2, "in two contexts");
+        assert_eq!(b.new_members(&a), 2);
         assert_eq!(merged(&[&a, &b]), of(3, [("s", site(true, &["p", "q"], 12))]));
     }
 }

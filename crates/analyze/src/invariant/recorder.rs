@@ -48,17 +48,20 @@ pub struct Before {
     pub remote: u32,
     /// The last access by anyone; 0 is none.
     pub last: u32,
+    /// Whether that was by the same thread.
+    pub own: bool,
 }
 
 impl Record {
     /// Algorithm 1.
     fn update(&mut self, site: u32, thread: u32) -> Before {
         let last = self.site;
+        let own = last != 0 && self.thread == thread;
         if last != 0 && self.thread != thread {
             self.before = last;
         }
         (self.site, self.thread) = (site, thread);
-        Before { remote: self.before, last }
+        Before { remote: self.before, last, own }
     }
 }
 
@@ -168,7 +171,11 @@ pub(super) mod tests {
             for byte in addr..addr + len {
                 let all = self.bytes.entry(byte).or_default();
                 let remote = all.iter().rev().find(|(_, by)| *by != thread).map_or(0, |(site, _)| *site);
-                seen.insert(Before { remote, last: all.last().map_or(0, |(site, _)| *site) });
+                seen.insert(Before {
+                    remote,
+                    last: all.last().map_or(0, |(site, _)| *site),
+                    own: all.last().is_some_and(|(_, who)| *who == thread),
+                });
                 all.push((site, thread));
             }
             seen
@@ -221,7 +228,7 @@ pub(super) mod tests {
     #[test]
     fn the_end_of_memory_is_no_danger() {
         let mut recorder = Recorder::default();
-        recorder.access(u64::MAX - 3, 64, 1, 1, |before| assert_eq!(before, Before { remote: 0, last: 0 }));
+        recorder.access(u64::MAX - 3, 64, 1, 1, |before| assert_eq!(before, Before { remote: 0, last: 0, own: false }));
         recorder.forget(0, u64::MAX);
         recorder.forget(u64::MAX, u64::MAX);
         recorder.access(5, 0, 1, 1, |_| unreachable!("no byte"));

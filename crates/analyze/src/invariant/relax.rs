@@ -3,17 +3,15 @@
 
 use super::{Invariants, SiteKey};
 
-/// Adds what a run that turned out to be right did: each site with the access that it followed, or nil. Returns how many
-/// members are new.
+/// Adds what a run that turned out to be right did: each site with the access that it followed, or nil, in either context.
+/// Returns how many members are new.
 pub fn relax(all: &mut Invariants, violations: &[(SiteKey, Option<SiteKey>)]) -> usize {
     let mut added = 0;
     for (site, predecessor) in violations {
         let site = all.sites.entry(site.clone()).or_default();
-        let is_new = match predecessor {
-            Some(predecessor) => site.members.insert(predecessor.clone()),
-            None => !std::mem::replace(&mut site.nil, true),
-        };
-        added += usize::from(is_new);
+        for own in [false, true] {
+            added += usize::from(site.add(predecessor.as_ref(), own));
+        }
     }
     added
 }

@@ -91,6 +91,7 @@ impl Selection {
 pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants {
     let mut out = Invariants { program: all.program.clone(), runs: all.runs, ..Invariants::default() };
     for Group { sites, .. } in groups(all) {
+        let omits = sites.iter().any(|key| !keep(key));
         let kept: BTreeSet<SiteKey> =
             sites.into_iter().filter(|key| keep(key) && all.sites.contains_key(key)).collect();
         for key in &kept {
@@ -98,7 +99,16 @@ pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants
             // The whole group through its first site; what is too much goes below.
             let touches = kept.first().filter(|first| *first != key).into_iter().cloned().collect();
             let site = if follows_omitted(from, &keep) {
-                Belonging { nil: true, members: kept.clone(), touches, hits: from.hits, asked: from.asked }
+                Belonging {
+                    touches,
+                    hits: from.hits,
+                    asked: from.asked,
+                    ..Belonging::of(kept.iter().cloned().map(Some).chain([None]))
+                }
+            } else if omits {
+                // An access of the thread's own that is omitted is not in between any more.
+                let any = from.predecessors().into_iter().map(|one| one.cloned());
+                Belonging { touches, hits: from.hits, asked: from.asked, ..Belonging::of(any) }
             } else {
                 Belonging { touches, ..from.clone() }
             };
@@ -122,7 +132,7 @@ pub fn loosened(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> BTreeSet<S
 }
 
 fn follows_omitted(site: &Belonging, keep: &impl Fn(&SiteKey) -> bool) -> bool {
-    site.members.iter().any(|member| !keep(member))
+    site.members().into_iter().any(|member| !keep(member))
 }
 
 /// The functions of `outer/inner`. A slash inside brackets or after `operator` belongs to a name.
@@ -172,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::recorder::Recorder;
-    use super::super::tests::{key, keys, some_invariants};
+    use super::super::tests::{key, some_invariants};
     use super::*;
 
     #[test]
@@ -244,26 +254,23 @@ mod tests {
     }
 
     /// Takes a run and hands each access with what came before it to `see`.
-    fn watch(run: &[Access], mut see: impl FnMut(SiteKey, Option<SiteKey>, Option<SiteKey>)) {
+    fn watch(run: &[Access], mut see: impl FnMut(SiteKey, Option<SiteKey>, Option<SiteKey>, bool)) {
         let mut recorder = Recorder::default();
         let name = |site: u32| Some(site).filter(|site| *site != 0).map(named);
         for (thread, site, variable) in run {
             recorder.access(variable * 8, 4, *site, *thread, |before| {
-                see(named(*site), name(before.remote), name(before.last));
+                see(named(*site), name(before.remote), name(before.last), before.own);
             });
         }
     }
 
     fn learn_run(run: &[Access]) -> Invariants {
         let mut all = Invariants { runs: 1, ..Invariants::default() };
-        watch(run, |site, remote, last| {
+        watch(run, |site, remote, last, own| {
             let site = all.sites.entry(site).or_default();
             site.hits += 1;
             site.touches.extend(last);
-            match remote {
-                Some(remote) => drop(site.members.insert(remote)),
-                None => site.nil = true,
-            }
+            site.add(remote.as_ref(), own);
         });
         all.normalise();
         all
@@ -292,15 +299,15 @@ mod tests {
             let loose = loosened(&all, keep);
             for run in &runs {
                 let left: Vec<Access> = run.iter().copied().filter(|(_, site, _)| keep(&named(*site))).collect();
-                watch(&left, |site, remote, _| {
-                    assert!(restricted.sites[&site].has(remote.as_ref()), "{site} after {remote:?} in {left:?}");
+                watch(&left, |site, remote, _, own| {
+                    assert!(restricted.sites[&site].allows(remote.as_ref(), own), "{site} after {remote:?} in {left:?}");
                 });
             }
             // Nothing that is left out is mentioned, and what need not be loosened is as it was.
             for (key, site) in &restricted.sites {
-                prop_assert!(keep(key) && site.members.iter().chain(&site.touches).all(keep));
+                prop_assert!(keep(key) && site.members().into_iter().chain(&site.touches).all(keep));
                 if !loose.contains(key) {
-                    prop_assert_eq!((site.nil, &site.members), (all.sites[key].nil, &all.sites[key].members));
+                    prop_assert_eq!(site.predecessors(), all.sites[key].predecessors());
                 }
             }
             // Groups stay together.
@@ -315,7 +322,7 @@ mod tests {
         fn keeping_everything_changes_nothing(mut all in some_invariants()) {
             all.normalise();
             let named = |all: &Invariants| {
-                all.sites.iter().map(|(key, site)| (key.clone(), site.nil, site.members.clone(), site.hits)).collect::<Vec<_>>()
+                all.sites.iter().map(|(key, site)| (key.clone(), site.direct.clone(), site.beyond.clone(), site.hits)).collect::<Vec<_>>()
             };
             let kept = restrict(&all, |_| true);
             prop_assert_eq!(named(&kept), named(&all));
@@ -327,13 +334,11 @@ mod tests {
     fn an_older_access_of_the_same_thread_may_come_forward() {
         // T2 does a and then o; T1 does s. Nothing says that a comes before o: they are of one thread.
         let all = learn_run(&[(2, 1, 0), (2, 2, 0), (1, 3, 0)]);
-        assert_eq!(all.sites[&named(3)].members, keys(&["s2"]));
+        assert_eq!(all.sites[&named(3)].members(), [&named(2)].into());
         let restricted = restrict(&all, |key| *key != named(2));
-        assert_eq!(
-            (restricted.sites[&named(3)].nil, &restricted.sites[&named(3)].members),
-            (true, &keys(&["s1", "s3"]))
-        );
-        assert_eq!(restricted.sites[&named(1)].members, keys(&[]));
+        let (one, three) = (named(1), named(3));
+        assert_eq!(restricted.sites[&three].predecessors(), [None, Some(&one), Some(&three)].into());
+        assert_eq!(restricted.sites[&one].members(), [].into());
         assert_eq!(loosened(&all, |key| *key != named(2)), BTreeSet::from([named(3)]));
     }
 }

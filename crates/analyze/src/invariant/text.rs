@@ -13,6 +13,8 @@
 //!   asked
 //!   after nil
 //!   after bank.c:deposit+1:13:w4
+//!   directly after bank.c:main+5:3:w4
+//!   beyond bank.c:withdraw+3:12:w4
 //!   touches bank.c:main+7:5:r4
 //!
 //! end
@@ -80,7 +82,9 @@ pub enum Problem {
     #[error("{0:?} stands behind \"end\": take it out, or move it above")]
     Behind(String),
     /// An unknown word.
-    #[error("{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, shift or end")]
+    #[error(
+        "{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, directly, beyond, shift or end"
+    )]
     Word(String),
     /// A word that belongs to a block.
     #[error("{word:?} belongs below a line with {below:?}")]
@@ -122,11 +126,13 @@ pub fn write(all: &Invariants) -> String {
         if site.asked {
             out.push_str("  asked\n");
         }
-        if site.nil {
-            out.push_str("  after nil\n");
-        }
-        for member in &site.members {
-            let _ = writeln!(out, "  after {}", key_text(member));
+        for one in site.predecessors() {
+            let word = match (site.allows(one, false), site.allows(one, true)) {
+                (true, true) => "after",
+                (true, false) => "directly after",
+                _ => "beyond",
+            };
+            let _ = writeln!(out, "  {word} {}", one.map_or_else(|| "nil".to_owned(), key_text));
         }
         for other in &site.touches {
             let _ = writeln!(out, "  touches {}", key_text(other));
@@ -239,14 +245,11 @@ impl Parser {
                 }
                 site.hits = parse_number(rest)?;
             }
-            "after" => {
-                let (site, _) = self.site("after")?;
-                if rest == "nil" {
-                    site.nil = true;
-                } else {
-                    site.members.insert(parse_key(rest)?);
-                    bounded(site.members.len())?;
-                }
+            "after" => self.belongs("after", rest, &[false, true])?,
+            "beyond" => self.belongs("beyond", rest, &[true])?,
+            "directly" => {
+                let rest = rest.strip_prefix("after").ok_or_else(|| Problem::Word(excerpt(text)))?;
+                self.belongs("directly", rest.trim_start(), &[false])?;
             }
             "asked" if rest.is_empty() => {
                 let (site, _) = self.site("asked")?;
@@ -260,6 +263,16 @@ impl Parser {
             word => return Err(Problem::Word(excerpt(word))),
         }
         Ok(())
+    }
+
+    /// A line that says what belongs, in these contexts.
+    fn belongs(&mut self, word: &'static str, rest: &str, contexts: &[bool]) -> Result<(), Problem> {
+        let one = if rest == "nil" { None } else { Some(parse_key(rest)?) };
+        let (site, _) = self.site(word)?;
+        for own in contexts {
+            site.add(one.as_ref(), *own);
+        }
+        bounded(site.len() / 2)
     }
 
     fn site(&mut self, word: &'static str) -> Result<(&mut Belonging, &mut Hits), Problem> {
@@ -372,7 +385,7 @@ mod tests {
     use proptest::collection::{btree_map, btree_set, vec};
     use proptest::prelude::*;
 
-    use super::super::tests::{key, keys, some_invariants};
+    use super::super::tests::{belonging, key, keys, some_invariants};
     use super::*;
 
     fn example() -> Invariants {
@@ -380,15 +393,12 @@ mod tests {
         let (withdraw, deposit) = ("bank.c:withdraw+3:12:w4", "bank.c:deposit+1:13:w4");
         let colour = BTreeMap::from([(key(withdraw), -8), (key(deposit), 0)]);
         all.colours.insert(Colour { name: "balance, limit".to_owned(), sites: colour });
-        let site = Belonging {
-            nil: true,
-            members: keys(&[deposit]),
-            touches: keys(&["bank.c:main+7:5:r4"]),
-            hits: 80,
-            asked: true,
-        };
+        let mut site =
+            Belonging { touches: keys(&["bank.c:main+7:5:r4"]), hits: 80, asked: true, ..belonging(true, &[deposit]) };
+        site.add(Some(&key(withdraw)), true);
+        site.add(Some(&key("bank.c:main+5:3:w4")), false);
         all.sites.insert(key(withdraw), site);
-        all.sites.insert(key(deposit), Belonging { nil: true, hits: 7, ..Belonging::default() });
+        all.sites.insert(key(deposit), Belonging { hits: 7, ..belonging(true, &[]) });
         all
     }
 
@@ -410,6 +420,8 @@ site bank.c:withdraw+3:12:w4
   asked
   after nil
   after bank.c:deposit+1:13:w4
+  directly after bank.c:main+5:3:w4
+  beyond bank.c:withdraw+3:12:w4
   touches bank.c:main+7:5:r4
 
 end
@@ -479,8 +491,11 @@ end
 
     fn odd_invariants() -> impl Strategy<Value = Invariants> {
         let key = || text().prop_map(SiteKey);
-        let site = (any::<bool>(), btree_set(key(), 0..3), btree_set(key(), 0..3), any::<u64>())
-            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 });
+        let some = || btree_set(proptest::option::of(key()), 0..3);
+        let site =
+            (some(), some(), btree_set(key(), 0..3), any::<u64>()).prop_map(|(direct, beyond, touches, hits)| {
+                Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
+            });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
         (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3))
             .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })

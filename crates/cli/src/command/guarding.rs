@@ -46,9 +46,9 @@ fn told_one(
     let mut belongs = Vec::new();
     if let Some(set) = all.names.key(pair.site).and_then(|key| known?.sites.get(&key)) {
         let place = |key: &selvedge_analyze::invariant::SiteKey| place_of(&all.names, &key.0);
-        belongs.extend(set.members.iter().map(place));
+        belongs.extend(set.members().into_iter().map(place));
         belongs.dedup();
-        if set.nil {
+        if set.has(None) {
             belongs.push("nothing".to_owned());
         }
     }

@@ -67,10 +67,8 @@ mod tests {
     #[test]
     fn what_is_private_hot_or_not_asked_for_is_left_out() {
         let site = |members: &[&str], hits| Belonging {
-            nil: true,
-            members: members.iter().map(|name| key(name)).collect(),
             hits,
-            ..Belonging::default()
+            ..Belonging::of(members.iter().map(|name| Some(key(name))).chain([None]))
         };
         let rows = [("a", site(&["b"], 90)), ("b", site(&[], 5)), ("c", site(&["c"], 5)), ("own", site(&[], 1000))];
         let all =

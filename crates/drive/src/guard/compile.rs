@@ -142,12 +142,14 @@ impl Guard {
             return Err(CompileError::Foreign { sites: invariants.sites.len(), program: invariants.program.clone() });
         }
         let row = |site: &Guarded| match invariants.sites.get(&site.key) {
-            Some(known) => RowSpec {
-                nil: known.nil,
-                members: known.members.iter().filter_map(|member| numbers.get(member)).copied().collect(),
-            },
+            Some(known) => {
+                let number = |one: &Option<SiteKey>| one.as_ref().map_or(Some(0), |key| numbers.get(key).copied());
+                let direct = known.direct.iter().filter_map(number).map(|one| (one, false));
+                let beyond = known.beyond.iter().filter_map(number).map(|one| (one, true));
+                RowSpec { members: direct.chain(beyond).collect() }
+            }
             // It was met before others, never looked at itself: nothing is known to be wrong.
-            None => RowSpec { nil: true, members: numbers.values().copied().collect() },
+            None => RowSpec::of(numbers.values().copied().chain([0])),
         };
         let rows = sites.iter().map(row).collect();
         let flags = if how.mode == Mode::Watch { layout::FLAG_WATCH } else { 0 };
@@ -263,10 +265,10 @@ fn spots(images: &[Keyed]) -> BTreeMap<&SiteKey, Vec<Spot>> {
 }
 
 /// The shift of every site; none where no site has one.
-fn shifts(sites: &[Guarded], colours: &BTreeSet<Colour>) -> Vec<i32> {
-    let shift = |site: &Guarded| colours.iter().find_map(|colour| colour.sites.get(&site.key)).copied().unwrap_or(0);
-    let shifts: Vec<i32> = sites.iter().map(shift).collect();
-    if shifts.iter().all(|shift| *shift == 0) { Vec::new() } else { shifts }
+fn shifts(sites: &[Guarded], colours: &BTreeSet<Colour>) -> Vec<Option<i32>> {
+    let shift = |site: &Guarded| colours.iter().find_map(|colour| colour.sites.get(&site.key)).copied();
+    let shifts: Vec<Option<i32>> = sites.iter().map(shift).collect();
+    if shifts.iter().all(Option::is_none) { Vec::new() } else { shifts }
 }
 
 #[cfg(test)]
@@ -318,10 +320,8 @@ mod tests {
 
     /// Two groups: `a` may come first and after `c`, `c` after `a`; `b` after itself and what is gone.
     fn invariants() -> Invariants {
-        let belonging = |nil, members: &[&str]| Belonging {
-            nil,
-            members: members.iter().map(|name| key(name)).collect(),
-            ..Belonging::default()
+        let belonging = |nil: bool, members: &[&str]| {
+            Belonging::of(nil.then_some(None).into_iter().chain(members.iter().map(|name| Some(key(name)))))
         };
         let sites = [
             ("a", belonging(true, &["c"])),
@@ -347,9 +347,9 @@ mod tests {
         let guard = guard();
         let names: Vec<&str> = guard.sites.iter().map(|site| site.key.0.as_str()).collect();
         assert_eq!(names, ["a", "c", "b"]);
-        let row = |nil, members: &[u32]| RowSpec { nil, members: members.iter().copied().collect() };
-        assert_eq!(guard.table.rows, [row(true, &[2]), row(false, &[1]), row(false, &[3])]);
-        assert_eq!(guard.table.shifts, [0, 0, -4]);
+        let row = |members: &[u32]| RowSpec::of(members.iter().copied());
+        assert_eq!(guard.table.rows, [row(&[0, 2]), row(&[1]), row(&[3])]);
+        assert_eq!(guard.table.shifts, [None, None, Some(-4)]);
         assert_eq!((guard.table.flags, guard.stall()), (0, Duration::from_millis(10)));
         let text = guard.fit.to_string();
         assert_eq!(text, "fits: 3 of 4 sites; 1 is not in this build: gone");
@@ -399,7 +399,7 @@ mod tests {
         let guard = Guard::learning(&images(), &armed, &invariants().colours, &|_| true);
         let names: Vec<&str> = guard.sites.iter().map(|site| site.key.0.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        assert_eq!((guard.table.flags, guard.table.shifts.as_slice()), (layout::FLAG_LEARN, &[0, -4][..]));
+        assert_eq!((guard.table.flags, guard.table.shifts.as_slice()), (layout::FLAG_LEARN, &[None, Some(-4)][..]));
         assert_eq!(guard.beside(&armed).0.ids, [0, 1, 2, 2]);
     }
 

@@ -114,7 +114,7 @@ pub fn expose(
     let mut numbers = Numbers::default();
     let mut known = Ai::default();
     for (key, site) in &invariants.sites {
-        let set = site.members.iter().map(|member| Some(numbers.of(member))).chain(site.nil.then_some(None)).collect();
+        let set = site.predecessors().into_iter().map(|one| one.map(|member| numbers.of(member))).collect();
         known.sets.insert(numbers.of(key), set);
     }
     let processes: Vec<&Process> = recorded.iter().filter_map(Recorded::process).collect();

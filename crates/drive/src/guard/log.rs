@@ -65,10 +65,7 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
             let Some(site) = key(entry.site) else { continue };
             let known = run.sites.entry(site.clone()).or_default();
             match (entry.note, key(entry.other)) {
-                (Note::Member, None) => known.nil = true,
-                (Note::Member, Some(other)) => {
-                    known.members.insert(other.clone());
-                }
+                (Note::Member, other) => drop(known.add(other, entry.own)),
                 (Note::Touch, Some(other)) => {
                     known.touches.insert(other.clone());
                 }
@@ -79,7 +76,8 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
     }
     for known in run.sites.values_mut() {
         // What belongs has touched the same memory, of course.
-        known.touches = known.touches.difference(&known.members).cloned().collect();
+        let members = known.members().into_iter().cloned().collect();
+        known.touches = known.touches.difference(&members).cloned().collect();
     }
     Some(run)
 }
@@ -106,7 +104,7 @@ pub(crate) mod tests {
             put(LOG_HEADER + (at + 1) * 4, &hits.to_le_bytes());
         }
         for (at, (note, site, other, count)) in notes.iter().enumerate() {
-            put(slots_at + at * SLOT, &key(*note, *site, *other).to_le_bytes());
+            put(slots_at + at * SLOT, &key(*note, *site, *other, false).to_le_bytes());
             put(slots_at + at * SLOT + 16, &count.to_le_bytes());
         }
         bytes
@@ -128,8 +126,8 @@ pub(crate) mod tests {
         assert_eq!(run.runs, 1);
         let known = |name: &str| run.sites.get(&key(name)).expect("known");
         let (a, b) = (known("a"), known("b"));
-        assert_eq!((a.nil, a.hits, &a.members), (true, 4, &[key("b")].into()));
-        assert_eq!((b.nil, b.hits, &b.members, &b.touches), (false, 9, &[key("a")].into(), &[key("b")].into()));
+        assert_eq!((a.hits, a.predecessors()), (4, [None, Some(&key("b"))].into()));
+        assert_eq!((b.hits, b.predecessors(), &b.touches), (9, [Some(&key("a"))].into(), &[key("b")].into()));
         assert_eq!(run.sites.len(), 2, "what did not run is not known");
         assert_eq!(learnt(&logs, &keys.each_ref()[..2]), None, "another guard");
         assert!(take_logs(dir.path()).expect("read").is_empty());

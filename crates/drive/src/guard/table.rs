@@ -17,17 +17,22 @@ pub struct TableSpec {
     pub rows: Vec<RowSpec>,
     /// The site number of every armed id, 0 where it is not guarded; empty where armed ids are site numbers.
     pub ids: Vec<u32>,
-    /// What is added to the addresses of sites 1, 2, …; empty for nothing.
-    pub shifts: Vec<i32>,
+    /// What is added to the addresses of sites 1, 2, … that have a colour; empty where none has.
+    pub shifts: Vec<Option<i32>>,
 }
 
 /// What belongs before one site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowSpec {
-    /// Whether nil does.
-    pub nil: bool,
-    /// The sites that do, by number.
-    pub members: BTreeSet<u32>,
+    /// What does, by number, and whether with accesses of the thread's own in between; 0 is nil.
+    pub members: BTreeSet<(u32, bool)>,
+}
+
+impl RowSpec {
+    /// What belongs in either context.
+    pub fn of(members: impl IntoIterator<Item = u32>) -> RowSpec {
+        RowSpec { members: members.into_iter().flat_map(|site| [(site, false), (site, true)]).collect() }
+    }
 }
 
 impl TableSpec {
@@ -44,17 +49,19 @@ impl TableSpec {
         let mut bits = Vec::new();
         let mut rows = Vec::new();
         for row in &self.rows {
-            let first = row.members.first().copied().unwrap_or(0);
-            let count = row.members.last().map_or(0, |last| last - first + 1);
+            let sites = || row.members.iter().filter(|(site, _)| *site != 0);
+            let first = sites().next().map_or(0, |(site, _)| *site);
+            let count = sites().next_back().map_or(0, |(last, _)| last - first + 1);
             let at = len32(bits_at + bits.len())?;
-            let mut words = vec![0_u64; count.div_ceil(64) as usize];
-            for bit in row.members.iter().map(|member| member - first) {
+            let mut words = vec![0_u64; count.div_ceil(32) as usize];
+            for bit in sites().map(|(member, own)| (member - first) * 2 + u32::from(*own)) {
                 if let Some(word) = words.get_mut(bit as usize / 64) {
                     *word |= 1 << (bit % 64);
                 }
             }
             bits.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-            let flags = if row.nil { layout::ROW_NIL } else { 0 };
+            let nil = |own: bool, flag: u32| if row.members.contains(&(0, own)) { flag } else { 0 };
+            let flags = nil(false, layout::ROW_NIL) | nil(true, layout::ROW_NIL_OWN);
             rows.extend([first, count, at, flags].iter().flat_map(|field| field.to_le_bytes()));
         }
         let mut bytes = layout::MAGIC.to_vec();
@@ -67,7 +74,7 @@ impl TableSpec {
         bytes.resize(rows_at, 0);
         bytes.extend(rows);
         put(&mut bytes, &self.ids);
-        bytes.extend(self.shifts.iter().flat_map(|shift| shift.to_le_bytes()));
+        bytes.extend(self.shifts.iter().flat_map(|shift| shift.unwrap_or(layout::NO_SHIFT).to_le_bytes()));
         bytes.resize(bits_at, 0);
         bytes.extend(bits);
         Ok(bytes)
@@ -78,16 +85,17 @@ impl TableSpec {
         let sites = 1..=table.sites;
         let row = |site: u32| {
             let row = table.row(site);
-            let all = row.first..row.first.saturating_add(row.count);
-            RowSpec { nil: row.nil, members: all.filter(|other| row.has(*other)).collect() }
+            let all = std::iter::once(0).chain(row.first..row.first.saturating_add(row.count));
+            let each = all.flat_map(|other| [(other, false), (other, true)]);
+            RowSpec { members: each.filter(|(other, own)| row.has(*other, *own)).collect() }
         };
-        let shifts: Vec<i32> = sites.clone().map(|site| table.shift(site)).collect();
+        let shifts: Vec<Option<i32>> = sites.clone().map(|site| table.shift(site)).collect();
         TableSpec {
             stall_ns: table.stall_ns,
             flags: table.flags,
             rows: sites.map(row).collect(),
             ids: Vec::new(),
-            shifts: if shifts.iter().all(|shift| *shift == 0) { Vec::new() } else { shifts },
+            shifts: if shifts.iter().all(Option::is_none) { Vec::new() } else { shifts },
         }
     }
 }
@@ -106,10 +114,11 @@ mod tests {
     fn table() -> impl Strategy<Value = TableSpec> {
         (1_u32..200).prop_flat_map(|sites| {
             let count = sites as usize;
-            let row = (any::<bool>(), proptest::collection::btree_set(1..=sites, 0..8));
-            let rows = proptest::collection::vec(row.prop_map(|(nil, members)| RowSpec { nil, members }), count);
+            let row = proptest::collection::btree_set((0..=sites, any::<bool>()), 0..8);
+            let rows = proptest::collection::vec(row.prop_map(|members| RowSpec { members }), count);
             let ids = proptest::collection::vec(0..=sites, 0..300);
-            let shifts = prop_oneof![Just(Vec::new()), proptest::collection::vec(any::<i32>(), count)];
+            let shifts =
+                prop_oneof![Just(Vec::new()), proptest::collection::vec(proptest::option::of(-1000..1000), count)];
             (any::<u64>(), 0_u32..4, rows, ids, shifts).prop_map(|(stall_ns, flags, rows, ids, shifts)| TableSpec {
                 stall_ns,
                 flags,
@@ -127,11 +136,12 @@ mod tests {
             let table = Table::parse(&bytes).expect("sound");
             prop_assert_eq!((table.stall_ns, table.flags, table.sites as usize), (spec.stall_ns, spec.flags, spec.rows.len()));
             for (site, row) in (1..).zip(&spec.rows) {
-                prop_assert_eq!(table.row(site).has(0), row.nil);
-                for other in 1..=table.sites + 1 {
-                    prop_assert_eq!(table.row(site).has(other), row.members.contains(&other));
+                for other in 0..=table.sites + 1 {
+                    for own in [false, true] {
+                        prop_assert_eq!(table.row(site).has(other, own), row.members.contains(&(other, own)));
+                    }
                 }
-                let shift = spec.shifts.get(site as usize - 1).copied().unwrap_or(0);
+                let shift = spec.shifts.get(site as usize - 1).copied().flatten();
                 prop_assert_eq!(table.shift(site), shift);
             }
             for id in 0..spec.ids.len().max(spec.rows.len()) as u32 + 2 {
@@ -141,7 +151,7 @@ mod tests {
             }
             let again = TableSpec::of(&table);
             prop_assert_eq!(again.rows, spec.rows);
-            prop_assert!(again.shifts == spec.shifts || spec.shifts.iter().all(|shift| *shift == 0));
+            prop_assert!(again.shifts == spec.shifts || spec.shifts.iter().all(Option::is_none));
         }
     }
 

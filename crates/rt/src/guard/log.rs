@@ -174,12 +174,19 @@ pub enum Ended {
 }
 
 /// Notes a pair; `None` where there is no room.
-pub fn note(what: Note, site: u32, other: u32, addr: u64, thread: u32, other_thread: u32) -> Option<Slot> {
+pub fn note(
+    what: Note,
+    site: u32,
+    (other, own): (u32, bool),
+    addr: u64,
+    thread: u32,
+    other_thread: u32,
+) -> Option<Slot> {
     let (first, slots) = (SLOTS_AT.load(Ordering::Relaxed), SLOTS.load(Ordering::Relaxed));
     if first == 0 || slots == 0 {
         return None;
     }
-    let key = key(what, site, other);
+    let key = key(what, site, other, own);
     let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32;
     for probe in 0..slots.min(256) {
         let slot = Slot(first + (hash.wrapping_add(probe) & (slots - 1)) as usize * SLOT);

@@ -5,6 +5,8 @@
 //! a thread that is about to violate [`stall`]s; what happened is in the [`log`].
 //!
 //! Departures from the paper:
+//! - Whether the thread itself has accessed the location since counts too: one bit of the context that the paper's section
+//!   5.2.5 speaks of. A reader that comes back to a location knows a write that it has seen from one that it has not.
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
@@ -74,26 +76,28 @@ fn table() -> Option<&'static Table<'static>> {
 struct Quick {
     bits: usize,
     first: u32,
-    /// Bits, and whether nil belongs in the top one.
+    /// Sites, and `ROW_NIL…` in the two bits at the top.
     count: u32,
 }
 
-const NIL: u32 = 1 << 31;
+const NIL_SHIFT: u32 = 30;
+const COUNT: u32 = (1 << NIL_SHIFT) - 1;
 
 impl Quick {
     fn of(row: &Row<'_>) -> Quick {
-        Quick { bits: row.bits.as_ptr() as usize, first: row.first, count: row.count | if row.nil { NIL } else { 0 } }
+        Quick { bits: row.bits.as_ptr() as usize, first: row.first, count: row.count | (row.flags & 3) << NIL_SHIFT }
     }
 
     #[inline(always)]
-    fn has(&self, site: u32) -> bool {
+    fn has(&self, site: u32, own: bool) -> bool {
         if site == 0 {
-            return self.count & NIL != 0;
+            return self.count >> (NIL_SHIFT + u32::from(own)) & 1 != 0;
         }
-        let bit = site.wrapping_sub(self.first);
-        if bit >= self.count & !NIL {
+        let at = site.wrapping_sub(self.first);
+        if at >= self.count & COUNT {
             return false;
         }
+        let bit = at * 2 + u32::from(own);
         // SAFETY: I6: a row of the plan's table, which `Table::parse` checked to have `count` bits; the mapping lives as
         // long as the process.
         let byte = unsafe { ((self.bits + (bit as usize >> 3)) as *const u8).read() };
@@ -101,12 +105,12 @@ impl Quick {
     }
 }
 
-/// Whether an access at `site` may follow one at `before` of another thread.
+/// Whether an access at `site` may follow one at `before` of another thread; `own`: with accesses of its own in between.
 #[inline(always)]
-pub fn belongs(site: u32, before: u32) -> bool {
+pub fn belongs(site: u32, before: u32, own: bool) -> bool {
     let rows = QUICK.load(Ordering::Relaxed);
     // SAFETY: I6: `begin` wrote a row for each site of the table, from 1; armed ids are checked against it.
-    unsafe { (*(rows as *const Quick).add(site as usize)).has(before) }
+    unsafe { (*(rows as *const Quick).add(site as usize)).has(before, own) }
 }
 
 /// Takes a table into use; false where it cannot be had.
@@ -149,7 +153,7 @@ pub fn site_of(id: u32) -> u32 {
 
 /// Whether a site can take the short way: nothing to learn, its own addresses.
 pub fn is_plain(site: u32) -> bool {
-    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site) == 0)
+    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
 }
 
 /// A thread lives.
@@ -236,6 +240,7 @@ struct Violation {
     addr: u64,
     before: u32,
     before_thread: u32,
+    own: bool,
 }
 
 /// How an access is looked at.
@@ -280,9 +285,9 @@ pub fn at_site(addr: u64, size: u64, site: u32) {
 fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     let Some(table) = table() else { return };
     let (addr, size) = match table.shift(site) {
-        0 => (addr, size),
+        None => (addr, size),
         // A colour is one location, whatever the sizes of its variables are.
-        shift => (addr.wrapping_add_signed(i64::from(shift)) & !7, 8),
+        Some(shift) => (addr.wrapping_add_signed(i64::from(shift)), 1),
     };
     state.guarded = state.guarded.wrapping_add(1);
     let size = if size > RANGE {
@@ -297,10 +302,10 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         return;
     }
     let Err(violation) = attempt(state, addr, size, site, How::Check) else { return };
-    let Violation { before, before_thread, .. } = violation;
+    let Violation { before, before_thread, own, .. } = violation;
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(before_thread);
-    let slot = log::note(Note::Violation, site, before, addr, state.index, other);
+    let slot = log::note(Note::Violation, site, (before, own), addr, state.index, other);
     if table.flags & FLAG_WATCH != 0 || slot.is_some_and(|slot| slot.is_mute(MUTE)) {
         let _ = attempt(state, addr, size, site, How::Force);
         return;
@@ -404,10 +409,10 @@ fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'sta
 }
 
 fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violation> {
-    if belongs(site, reading.before) {
+    if belongs(site, reading.before, reading.own) {
         return Ok(());
     }
-    Err(Violation { addr, before: reading.before, before_thread: reading.before_thread })
+    Err(Violation { addr, before: reading.before, before_thread: reading.before_thread, own: reading.own })
 }
 
 /// The thread is past its last access.
@@ -483,21 +488,23 @@ pub fn ask(addr: u64) {
 static KNOWN: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
 
 fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64) {
-    let pair = |note: Note, other: u32, thread: u32| {
-        let key = selvedge_events::guard::key(note, site, other);
+    let pair = |note: Note, other: u32, own: bool, thread: u32| {
+        let key = selvedge_events::guard::key(note, site, other, own);
         let known = &KNOWN[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (KNOWN.len() - 1)];
-        if known.load(Ordering::Relaxed) != key && log::note(note, site, other, addr, state.index, thread).is_some() {
+        if known.load(Ordering::Relaxed) != key
+            && log::note(note, site, (other, own), addr, state.index, thread).is_some()
+        {
             known.store(key, Ordering::Relaxed);
         }
     };
     if ANY_ASKED.load(Ordering::Relaxed) != 0
         && ASKED.iter().any(|place| place.load(Ordering::Relaxed) == (addr >> 3) + 1)
     {
-        pair(Note::Asked, 0, 0);
+        pair(Note::Asked, 0, false, 0);
     }
-    pair(Note::Member, reading.before, recorder::thread_of(reading.before_thread));
+    pair(Note::Member, reading.before, reading.own, recorder::thread_of(reading.before_thread));
     if reading.last != 0 && reading.last != site && reading.last != reading.before {
-        pair(Note::Touch, reading.last, state.index);
+        pair(Note::Touch, reading.last, false, state.index);
     }
 }
 
@@ -519,7 +526,7 @@ pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
                 let cell = block.cell(word);
                 let now = cell.load(Ordering::Relaxed);
                 let reading = recorder::read(now, state.mark, site);
-                if belongs(site, reading.before)
+                if belongs(site, reading.before, reading.own)
                     && (reading.after == now
                         || cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok())
                 {

@@ -56,6 +56,8 @@ pub struct Reading {
     pub before: u32,
     /// Its thread's mark; 0 with nil.
     pub before_thread: u32,
+    /// Whether the thread itself has accessed it since.
+    pub own: bool,
     /// The last access's site, whoever's.
     pub last: u32,
     /// The cell after the access.
@@ -82,6 +84,7 @@ pub const fn read(cell: u64, mark: u32, site: u32) -> Reading {
     Reading {
         before: (before & SITE_MASK) as u32,
         before_thread: (before & THREAD_MASK) as u32,
+        own: mine,
         last: (newer & SITE_MASK) as u32,
         after,
     }
@@ -342,6 +345,7 @@ mod tests {
                 // Two halves are enough: who is third looks at the newest.
                 assert_eq!(reading.before, oracle(&past, thread), "{past:?} then {thread}");
                 assert_eq!(reading.last, past.last().map_or(0, |(_, site)| *site));
+                assert_eq!(reading.own, past.last().is_some_and(|(who, _)| *who == thread));
                 if reading.before != 0 {
                     let who = past.iter().rev().find(|(who, _)| *who != thread).map(|(who, _)| *who);
                     assert_eq!(Some(thread_of(reading.before_thread)), who);

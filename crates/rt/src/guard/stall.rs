@@ -113,15 +113,15 @@ fn leave(place: &Place) {
     }
 }
 
-/// Stalls at the word of an address until `settled` says so, for `ns` at most. `belongs(site, before)` tells whether
-/// an access may follow another.
+/// Stalls at the word of an address until `settled` says so, for `ns` at most. `belongs(site, before, own)` tells
+/// whether an access may follow another.
 pub fn stall(
     state: &mut ThreadState,
     addr: u64,
     site: u32,
     ns: u64,
     settled: &mut dyn FnMut() -> bool,
-    belongs: &dyn Fn(u32, u32) -> bool,
+    belongs: &dyn Fn(u32, u32, bool) -> bool,
 ) -> Ended {
     let word = (addr >> 3) + 1;
     if gate::is_on() && state.seat != 0 {
@@ -190,7 +190,7 @@ fn nobody_can_come(state: &ThreadState) -> bool {
 
 /// Nobody can come: who of the stalled goes on? One whose access another one waits for; else the one that has waited
 /// longest. `None`: this one stays.
-fn resolve(place: &Place, belongs: &dyn Fn(u32, u32) -> bool) -> Option<Ended> {
+fn resolve(place: &Place, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<Ended> {
     let _held = PLACES_LOCK.lock()?;
     let (word, site) = (place.word.load(Ordering::Relaxed), place.site.load(Ordering::Relaxed));
     let others = || {
@@ -204,10 +204,10 @@ fn resolve(place: &Place, belongs: &dyn Fn(u32, u32) -> bool) -> Option<Ended> {
         return None;
     }
     let here = |other: &&Place| other.word.load(Ordering::Relaxed) == word;
-    if others().filter(here).any(|other| belongs(other.site.load(Ordering::Relaxed), site)) {
+    if others().filter(here).any(|other| belongs(other.site.load(Ordering::Relaxed), site, false)) {
         return Some(Ended::Mutual);
     }
-    let helper = others().filter(here).find(|other| belongs(site, other.site.load(Ordering::Relaxed)));
+    let helper = others().filter(here).find(|other| belongs(site, other.site.load(Ordering::Relaxed), false));
     let since = |place: &Place| place.since.load(Ordering::Relaxed);
     let oldest = || others().min_by_key(|other| since(other)).filter(|other| since(other) < since(place));
     match helper.or_else(oldest) {
