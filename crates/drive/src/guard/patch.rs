@@ -73,14 +73,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// The sites that are meant.
-    fn sites(&self, names: &SiteNames) -> BTreeSet<SiteKey> {
+    /// The sites that are meant; `wide` is with all of the functions.
+    fn sites(&self, names: &SiteNames, wide: bool) -> BTreeSet<SiteKey> {
         let some = |meant: &dyn Fn(&FrameName) -> bool| -> BTreeSet<SiteKey> {
             let sites = names.sites.iter().filter(|site| site.frames.iter().any(meant));
             sites.map(|site| SiteKey(site.key.clone())).collect()
         };
-        let on_lines = some(&|frame| self.lines.iter().any(|line| line.is_at(frame)));
-        if on_lines.is_empty() { some(&|frame| self.functions.contains(&frame.function)) } else { on_lines }
+        let mut meant = some(&|frame| self.lines.iter().any(|line| line.is_at(frame)));
+        if meant.is_empty() || wide {
+            meant.extend(some(&|frame| self.functions.contains(&frame.function)));
+        }
+        meant
     }
 }
 
@@ -131,14 +134,19 @@ pub enum PatchError {
 }
 
 /// What is known of the sites that are meant, and of all that touch the same memory.
-fn around(trained: &Trained, images: &[Keyed], prepared: &Prepared, target: &Target) -> Result<Invariants, PatchError> {
+fn around(
+    trained: &Trained,
+    images: &[Keyed],
+    prepared: &Prepared,
+    (target, wide): (&Target, bool),
+) -> Result<Invariants, PatchError> {
     let all = &trained.invariants;
     if trained.curve.is_empty() {
         return Err(PatchError::NothingPassed { runs: trained.tally.total() });
     }
     let guard = Guard::of(all, images, &GuardHow::default())?;
     let names = SiteNames::of(&guard, images, &prepared.program, Path::new(""));
-    let meant = target.sites(&names);
+    let meant = target.sites(&names, wide);
     let wanted = groups(all).into_iter().filter(|group| group.is_shared && !group.sites.is_disjoint(&meant));
     let kept: BTreeSet<SiteKey> = wanted.flat_map(|group| group.sites).collect();
     if kept.is_empty() {
@@ -147,12 +155,23 @@ fn around(trained: &Trained, images: &[Keyed], prepared: &Prepared, target: &Tar
     Ok(restrict(all, |key| kept.contains(key)))
 }
 
-/// A way to learn: passing runs that are enough (`None` for all), and whether variables that belong together are one.
-type Way = (Option<usize>, bool);
+/// A way to learn: passing runs that are enough (`None` for all), whether variables that belong together are one, and whether all that
+/// the functions access is guarded.
+type Way = (Option<usize>, bool, bool);
 
-/// From what lets most pass to what lets least pass.
-const WAYS: [Way; 6] =
-    [(None, false), (None, true), (Some(4), false), (Some(4), true), (Some(1), false), (Some(1), true)];
+/// From what makes fewest wait to what makes most wait.
+const WAYS: [Way; 10] = [
+    (None, false, false),
+    (None, true, false),
+    (Some(4), false, false),
+    (Some(4), true, false),
+    (Some(1), false, false),
+    (Some(1), true, false),
+    (None, false, true),
+    (None, true, true),
+    (Some(1), false, true),
+    (Some(1), true, true),
+];
 
 /// A patch.
 #[derive(Clone, Debug)]
@@ -190,7 +209,7 @@ pub fn make(
     let mut colours = None;
     let mut best: Option<(u64, Patch)> = None;
     let mut ways = 0;
-    for (enough, coloured) in WAYS {
+    for (enough, coloured, wide) in WAYS.into_iter().filter(|(_, _, wide)| !wide || !target.functions.is_empty()) {
         let mut training = TrainOptions { enough, ..training.clone() };
         if coloured {
             let known = match &colours {
@@ -203,7 +222,7 @@ pub fn make(
             training.colours.clone_from(known);
         }
         let trained = train(prepared, Invariants::default(), &training, stop, &mut |_| {})?;
-        let invariants = match around(&trained, &images, prepared, target) {
+        let invariants = match around(&trained, &images, prepared, (target, wide)) {
             Ok(invariants) => invariants,
             // Few runs may not have been there.
             Err(PatchError::NoSite { .. }) if best.is_some() => continue,
@@ -346,14 +365,14 @@ mod tests {
             site("b", vec![frame("report", "/src/bank.c", 18)]),
             site("c", vec![frame("main", "/src/bank.c", 30)]),
         ];
-        let sites = |lines: &[&str]| {
+        let sites = |lines: &[&str], wide| {
             let lines = lines.iter().map(|text| line(text)).collect();
             let target = Target { lines, functions: BTreeSet::from(["report".to_owned()]) };
-            target.sites(&names).into_iter().map(|key| key.0).collect::<Vec<_>>().concat()
+            target.sites(&names, wide).into_iter().map(|key| key.0).collect::<Vec<_>>().concat()
         };
         assert_eq!(
-            (sites(&["bank.c:17"]), sites(&["bank.c:16"]), sites(&["bank.c:30"])),
-            ("a".into(), "ab".into(), "c".into())
+            (sites(&["bank.c:17"], false), sites(&["bank.c:16"], false), sites(&["bank.c:30"], true)),
+            ("a".into(), "ab".into(), "abc".into())
         );
     }
 
