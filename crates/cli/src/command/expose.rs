@@ -109,9 +109,9 @@ fn harmful(
     let access = |(site, thread): &(SiteName, u32)| Access {
         thread: *thread,
         op: site.verb().to_owned(),
-        function: site.function.clone(),
-        file: site.file.clone(),
-        line: site.line,
+        function: site.frame().map(|frame| frame.function.clone()),
+        file: site.frame().and_then(|frame| frame.file.clone()),
+        line: site.frame().and_then(|frame| frame.line),
         variable: None,
         event: None,
     };

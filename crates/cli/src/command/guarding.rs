@@ -37,9 +37,9 @@ fn told_one(
         verb: name.verb().to_owned(),
         place: name.place(),
         thread,
-        function: name.function.clone(),
-        file: name.file.clone(),
-        line: name.line,
+        function: name.frame().map(|frame| frame.function.clone()),
+        file: name.frame().and_then(|frame| frame.file.clone()),
+        line: name.frame().and_then(|frame| frame.line),
     };
     let offset = pair.addr.checked_sub(pair.base).filter(|_| pair.base > 0);
     let variable = offset.and_then(|offset| variables?.variable(offset)).map(|variable| variable.name);

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use selvedge_analyze::invariant::{Invariants, select::Selection};
+use selvedge_analyze::invariant::select::Selection;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::control::World;
 use selvedge_drive::controlled::{Prepared, SurveyOptions, of_clip, prepare};
 use selvedge_drive::explore::{DEFAULT_MOST_STEPS, ExploreOptions};
-use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
+use selvedge_drive::guard::compile::{GuardHow, Mode};
 use selvedge_drive::guard::deploy::deploy;
 use selvedge_drive::guard::file::save;
-use selvedge_drive::guard::keys::Keyed;
-use selvedge_drive::guard::patch::{CheckOptions, Checked, Line, around, check};
-use selvedge_drive::guard::train::{Schedules, TrainOptions, train};
+use selvedge_drive::guard::patch::{CheckOptions, Checked, Line, Patch, Target, check, make};
+use selvedge_drive::guard::train::{Schedules, TrainOptions};
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
@@ -29,7 +28,7 @@ use crate::messages::{Failure, Live, note};
 struct Subject {
     prepared: Prepared,
     clip: Option<(Clip, PathBuf)>,
-    lines: BTreeSet<Line>,
+    target: Target,
 }
 
 /// Makes a guard for one bug, and checks it; 0 only where it held.
@@ -40,15 +39,15 @@ pub(crate) fn run(args: &PatchArgs) -> Result<u8, Failure> {
         Some(finding) => of_finding(args, finding)?,
         None => of_lines(args, &store, &stop)?,
     };
-    let Subject { prepared, clip, lines } = &subject;
-    let named: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    note(&format!("guarding {} and what touches the same memory", named.join(", ")));
+    let Subject { prepared, clip, target } = &subject;
+    note(&format!("guarding {target} and what touches the same memory"));
     let world = clip.as_ref().map_or(World { random: Some(args.seed), ..World::default() }, |(clip, _)| clip.world);
     let oracle = clip.as_ref().map_or(&args.oracle, |(clip, _)| &clip.oracle).clone();
     let most_steps = clip.as_ref().map_or(DEFAULT_MOST_STEPS, |(clip, _)| clip.most_steps);
     let options = TrainOptions {
         runs: args.runs,
         until_converged: false,
+        enough: None,
         oracle: oracle.clone(),
         timeout: args.timeout,
         schedules: Schedules::Controlled,
@@ -58,27 +57,6 @@ pub(crate) fn run(args: &PatchArgs) -> Result<u8, Failure> {
         colours: BTreeSet::new(),
         selection: Selection::default(),
     };
-    let mut live = Live::new();
-    let each = &mut |trained: &selvedge_drive::guard::train::Trained| {
-        live.show(|| format!("training: {}/{} runs, {} pass", trained.tally.total(), args.runs, trained.tally.pass));
-    };
-    let trained =
-        train(prepared, Invariants::default(), &options, &stop, each).map_err(|error| Failure::usage(&error))?;
-    live.end();
-    let images = Keyed::load_all(&prepared.surveyed.files());
-    let invariants = around(&trained, &images, prepared, lines).map_err(|error| Failure::usage(&error))?;
-    let how = GuardHow { mode: Mode::Guard, stall: args.stall };
-    let guard = Guard::of(&invariants, &images, &how).map_err(|error| Failure::usage(&error))?;
-    let (file, plan) = outputs(args, &prepared.program.path);
-    save(&file, &invariants).map_err(|error| Failure::usage(&error))?;
-    let deployed = deploy(&store, &guard, &images, (&prepared.program, &file), Some(&plan))
-        .map_err(|error| Failure::usage(&error))?;
-    note(&format!(
-        "learnt from {} passing runs: {}, {}",
-        trained.tally.pass,
-        counted(invariants.sites.len(), "site"),
-        counted(invariants.members(), "member")
-    ));
     let explore = ExploreOptions {
         // Other schedules than those of the training.
         seed: args.seed.wrapping_add(0x5eed),
@@ -88,14 +66,36 @@ pub(crate) fn run(args: &PatchArgs) -> Result<u8, Failure> {
         world,
         ..ExploreOptions::default()
     };
-    let options = CheckOptions { schedules: args.schedules, explore };
+    let checks = CheckOptions { schedules: args.schedules, against: true, explore };
+    let how = GuardHow { mode: Mode::Guard, stall: args.stall };
+    let the_clip = clip.as_ref().map(|(clip, _)| clip);
+    let patch =
+        make(prepared, the_clip, target, (&options, &how), &checks, &stop).map_err(|error| Failure::usage(&error))?;
+    let Patch { invariants, guard, images, .. } = &patch;
+    let (file, plan) = outputs(args, &prepared.program.path);
+    save(&file, invariants).map_err(|error| Failure::usage(&error))?;
+    let deployed = deploy(&store, guard, images, (&prepared.program, &file), Some(&plan))
+        .map_err(|error| Failure::usage(&error))?;
+    note(&format!(
+        "learnt from {}: {}, {}",
+        counted(patch.runs, "passing run"),
+        counted(invariants.sites.len(), "site"),
+        counted(invariants.members(), "member")
+    ));
+    for colour in &invariants.colours {
+        note(&format!("guarded as one: {}", colour.name));
+    }
+    if patch.tight {
+        note(
+            "more runs would let the failure pass; other orders that are right may have to wait, `selvedge relax` takes them in",
+        );
+    }
     let mut live = Live::new();
     let mut each = |tally: &selvedge_findings::Tally| {
         live.show(|| format!("checking: {}/{} schedules, {} pass", tally.total(), args.schedules, tally.pass));
     };
-    let the_clip = clip.as_ref().map(|(clip, _)| clip);
     let checked =
-        check(&guard, prepared, the_clip, &options, &stop, &mut each).map_err(|error| Failure::usage(&error))?;
+        check(guard, prepared, the_clip, &checks, &stop, &mut each).map_err(|error| Failure::usage(&error))?;
     live.end();
     let mut out = anstream::stdout().lock();
     for line in tell(&checked, clip.as_ref().map(|(_, path)| path.as_path())) {
@@ -166,7 +166,8 @@ fn of_lines(args: &PatchArgs, store: &Store, stop: &Stop) -> Result<Subject, Fai
     let mut surveying = |run| note(&format!("survey run {run} of 1"));
     let prepared = prepare(store, &guest, &survey, stop, &mut surveying)
         .map_err(|error| Failure::new(error.exit_code(), &error))?;
-    Ok(Subject { prepared, clip: None, lines })
+    let target = Target { lines, functions: BTreeSet::new() };
+    Ok(Subject { prepared, clip: None, target })
 }
 
 fn of_finding(args: &PatchArgs, finding: &Path) -> Result<Subject, Failure> {
@@ -207,7 +208,8 @@ fn of_finding(args: &PatchArgs, finding: &Path) -> Result<Subject, Failure> {
         return Err(usage("which accesses decide is not known: name their lines with --site FILE:LINE".to_owned()));
     }
     let prepared = of_clip(&clip).map_err(|error| Failure::new(error.exit_code(), &error))?;
-    Ok(Subject { prepared, clip: Some((clip, path)), lines })
+    let functions = found.accesses.iter().filter_map(|access| access.function.clone()).collect();
+    Ok(Subject { prepared, clip: Some((clip, path)), target: Target { lines, functions } })
 }
 
 /// `FILE.json`, or `FILE.json#ID`.

@@ -38,6 +38,7 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
     let mut options = TrainOptions {
         runs: args.runs.unwrap_or(if args.until_converged { MOST_RUNS } else { RUNS }),
         until_converged: args.until_converged,
+        enough: None,
         oracle: args.oracle.clone(),
         timeout: args.timeout,
         schedules: match (args.free_only, args.controlled_only) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use selvedge_analyze::invariant::SiteKey;
-use selvedge_image::{SiteInfo, SiteList, Symboliser, load_or_build};
+use selvedge_image::{Frame, SiteInfo, SiteList, Symboliser, load_or_build};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::compile::Guard;
@@ -41,14 +41,19 @@ pub struct SiteName {
     pub key: String,
     /// The hook that it calls.
     pub hook: String,
+    /// The inline stack, innermost first.
+    pub frames: Vec<FrameName>,
+}
+
+/// A frame of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameName {
     /// The function.
-    pub function: Option<String>,
+    pub function: String,
     /// The source file.
     pub file: Option<String>,
     /// The line.
     pub line: Option<u32>,
-    /// The column.
-    pub column: Option<u32>,
 }
 
 impl SiteNames {
@@ -67,14 +72,15 @@ impl SiteNames {
         let name = |site: &crate::guard::compile::Guarded| {
             let spot = site.spots.first().map(|(build_id, ordinal)| (build_id.as_slice(), *ordinal));
             let info = spot.and_then(|spot| found.get(&spot));
-            let frame = info.and_then(|info| info.frames.first());
+            let frame = |frame: &Frame| FrameName {
+                function: frame.function.clone(),
+                file: frame.file.clone(),
+                line: frame.line,
+            };
             SiteName {
                 key: site.key.0.clone(),
                 hook: info.map_or("", |info| info.hook.name).to_owned(),
-                function: frame.map(|frame| frame.function.clone()),
-                file: frame.and_then(|frame| frame.file.clone()),
-                line: frame.and_then(|frame| frame.line),
-                column: frame.and_then(|frame| frame.column),
+                frames: info.map(|info| info.frames.iter().map(frame).collect()).unwrap_or_default(),
             }
         };
         let absolute = invariants.canonicalize().unwrap_or_else(|_| invariants.to_owned());
@@ -127,16 +133,21 @@ impl SiteName {
         }
     }
 
+    /// The frame that it is called by: the innermost in a file of the user's own, else the innermost.
+    pub fn frame(&self) -> Option<&FrameName> {
+        const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
+        let own = |file: &String| !FOREIGN.iter().any(|part| file.contains(part));
+        let users = |frame: &&FrameName| frame.line.is_some() && frame.file.as_ref().is_some_and(own);
+        self.frames.iter().find(users).or(self.frames.first())
+    }
+
     /// `FILE:LINE in FUNCTION` without directories, else the key.
     pub fn place(&self) -> String {
-        let name = self.file.as_deref().and_then(|file| Path::new(file).file_name());
-        match (name, self.line) {
-            (Some(name), Some(line)) => {
-                let place = format!("{}:{line}", name.to_string_lossy());
-                self.function.as_ref().map_or_else(|| place.clone(), |function| format!("{place} in {function}"))
-            }
-            _ => self.key.clone(),
-        }
+        let place = |frame: &FrameName| {
+            let name = Path::new(frame.file.as_deref()?).file_name()?.to_string_lossy().into_owned();
+            Some(format!("{name}:{} in {}", frame.line?, frame.function))
+        };
+        self.frame().and_then(place).unwrap_or_else(|| self.key.clone())
     }
 }
 
@@ -149,10 +160,13 @@ mod tests {
         let site = SiteName {
             key: "bank.c:withdraw+3:12:w4".to_owned(),
             hook: "__tsan_write4".to_owned(),
-            function: Some("withdraw".to_owned()),
-            file: Some("/src/bank.c".to_owned()),
-            line: Some(12),
-            column: Some(3),
+            frames: [("fetch_add", "/usr/include/c++/12/atomic", 9), ("withdraw", "/src/bank.c", 12)]
+                .map(|(function, file, line)| FrameName {
+                    function: function.to_owned(),
+                    file: Some(file.to_owned()),
+                    line: Some(line),
+                })
+                .into(),
         };
         assert_eq!((site.verb(), site.place().as_str()), ("write", "bank.c:12 in withdraw"));
         let bare = SiteName { key: "?:@4f:w4".to_owned(), ..SiteName::default() };

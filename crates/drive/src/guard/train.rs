@@ -33,6 +33,8 @@ pub struct TrainOptions {
     pub runs: u32,
     /// Whether to stop when runs show nothing new any more.
     pub until_converged: bool,
+    /// Passing runs that are enough.
+    pub enough: Option<usize>,
     /// A shell command that says whether a run passed.
     pub oracle: Option<String>,
     /// Most time for each run.
@@ -259,6 +261,9 @@ pub fn train(
         each(&trained);
         if options.until_converged && converge::is_converged(&trained.curve, None) {
             trained.converged = true;
+            break;
+        }
+        if options.enough.is_some_and(|enough| trained.curve.len() >= enough) {
             break;
         }
     }

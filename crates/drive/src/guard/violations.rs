@@ -174,7 +174,7 @@ mod tests {
             let text = format!(r#"{{"version":1,"program":"p","build_id":"","invariants":"i","sites":[{}]}}"#, count);
             std::fs::write(dir.path().join("sites.json"), text).expect("written");
         };
-        let site = r#"{"key":"a","hook":"","function":null,"file":null,"line":null,"column":null}"#;
+        let site = r#"{"key":"a","hook":"","frames":[]}"#;
         names(site.to_owned());
         assert!(matches!(Violations::read(dir.path()), Err(ReadLogsError::NoNames { .. })), "of another guard");
         names(format!("{site},{site}"));
