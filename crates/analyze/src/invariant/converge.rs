@@ -79,7 +79,7 @@ mod tests {
             (curve(&[5], 199), None, false),
             (curve(&[5], 200), None, true),
             (curve(&[5, 0, 0, 1], 200), None, true),
-            (curve(&[1; 301], 300), None, false),
+            (curve(&[1; 302], 300), None, false),
             (curve(&[1; 300], 300), None, true),
             (curve(&[1], 3), Some(3), true),
             (curve(&[1], 2), Some(3), false),
