@@ -238,6 +238,11 @@ impl Image {
 
     /// The file's bytes at a loaded offset; `None` where nothing, or not enough, comes from the file.
     pub fn loaded_bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.loaded_from(offset)?.get(..len)
+    }
+
+    /// All of the file's bytes from a loaded offset to the end of its segment.
+    pub(crate) fn loaded_from(&self, offset: u64) -> Option<&[u8]> {
         let vaddr = offset.checked_add(self.base)?;
         let of = |segment: &&Segment| {
             segment.kind == elf::PT_LOAD
@@ -245,7 +250,7 @@ impl Image {
         };
         let segment = self.elf.segments.iter().find(of)?;
         let at = usize::try_from(vaddr - segment.vaddr).ok()?;
-        self.bytes.get(segment.file.clone())?.get(at..at.checked_add(len)?)
+        self.bytes.get(segment.file.clone())?.get(at..)
     }
 
     /// The symbol name that the GOT slot at `offset` is bound to by a relocation.

@@ -1,17 +1,18 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
 //! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
-//! address is called ([`variables`]), where its functions lie ([`functions`]) and what stands beside code without
-//! instrumentation ([`foreign`]).
+//! address is called ([`variables`]), where its functions lie ([`functions`]), how control flows through them
+//! ([`mod@cfg`]) and what stands beside code without instrumentation ([`foreign`]).
 //!
 //! Every public offset counts from the image's load base (the lowest `PT_LOAD` address), as the
 //! site table's do; link-time addresses stay inside the crate. Nothing here runs the image, maps it
 //! or asks the network; what cannot be read is an error with an offset, or a counter.
 //!
-//! Limits: ELF64, little-endian, x86-64. All decoding of machine code is in one file (`x86.rs`);
-//! another architecture is a second file of that shape.
+//! Limits: ELF64, little-endian, x86-64. All decoding of machine code is in one module (`x86`);
+//! another architecture is a second module of that shape.
 
 #![forbid(unsafe_code)]
 
+pub mod cfg;
 mod demangle;
 mod dwarf;
 mod elf;
@@ -27,6 +28,7 @@ mod types;
 pub mod variables;
 mod x86;
 
+pub use cfg::{Callee, Cfg, Code};
 pub use embed::{EmbedError, embed, read_table};
 pub use foreign::beside_foreign_code;
 pub use functions::{Function, FunctionGroup, Functions, Part};

@@ -1,7 +1,9 @@
 //! x86-64 machine code: which branches a stretch of code holds, and where linkage stubs lead.
 //!
-//! The only file that knows an instruction set. A second architecture needs the same four
-//! functions: [`stubs`], [`may_branch`], [`branches`] and [`references`].
+//! Only this module knows an instruction set. A second architecture needs the same functions: [`stubs`],
+//! [`may_branch`], [`branches`] and [`references`]; the flow of control ([`flow`]).
+
+pub(crate) mod flow;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use selvedge_events::bytes::u32_at;
