@@ -321,6 +321,14 @@ impl Image {
         out
     }
 
+    /// Loaded sections that are no code, as (address, bytes in the file).
+    pub(crate) fn data_sections(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let loaded = self.elf.sections.iter().filter(|section| {
+            section.flags & elf::SHF_ALLOC != 0 && section.kind == elf::SHT_PROGBITS && !section.is_code()
+        });
+        loaded.map(|section| (section.vaddr, self.bytes.get(section.file.clone()).unwrap_or_default()))
+    }
+
     fn slot(&self, vaddr: u64) -> Option<&Bound> {
         let at = self.slots.binary_search_by_key(&vaddr, |slot| slot.0).ok()?;
         Some(&self.slots[at].1)

@@ -1,7 +1,7 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
 //! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
 //! address is called ([`variables`]), where its functions lie ([`functions`]), how control flows through them
-//! ([`mod@cfg`]) and what stands beside code without instrumentation ([`foreign`]).
+//! ([`mod@cfg`]) and between them ([`call_graph`]), and what stands beside code without instrumentation ([`foreign`]).
 //!
 //! Every public offset counts from the image's load base (the lowest `PT_LOAD` address), as the
 //! site table's do; link-time addresses stay inside the crate. Nothing here runs the image, maps it
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod call_graph;
 pub mod cfg;
 mod demangle;
 mod dwarf;
@@ -28,6 +29,7 @@ mod types;
 pub mod variables;
 mod x86;
 
+pub use call_graph::CallGraph;
 pub use cfg::{Callee, Cfg, Code};
 pub use embed::{EmbedError, embed, read_table};
 pub use foreign::beside_foreign_code;

@@ -60,6 +60,10 @@ impl<'a> Code<'a> {
             .map(|row| self.graph(row.0))
     }
 
+    pub(crate) fn image(&self) -> &'a Image {
+        self.image
+    }
+
     /// The image's functions.
     pub fn functions(&self) -> &'a Functions {
         self.functions
