@@ -206,7 +206,12 @@ impl Builder<'_, '_> {
                 }
                 match pads.at(step.next - 1) {
                     Landing::Outside => block.leaves.push(Leave::Unwind),
-                    Landing::Pad(pad) => self.step_to(block, pad, EdgeKind::Unwind),
+                    Landing::Pad { at, always } => {
+                        self.step_to(block, at, EdgeKind::Unwind);
+                        if !always {
+                            block.leaves.push(Leave::Unwind);
+                        }
+                    }
                     Landing::Nowhere => {}
                 }
                 block.call = Some(Call { at: step.at - self.code.image.base(), callee, returns });

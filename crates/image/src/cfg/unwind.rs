@@ -2,7 +2,7 @@
 //!
 //! `.eh_frame` names, for every range of code that has one, a table in `.gcc_except_table`: which calls, by address, have a
 //! landing pad, and where. C++ and Rust write the same format (the Itanium ABI's "language-specific data area"). Only
-//! what concerns the flow is read; types and actions are not.
+//! what concerns the flow is read; types are not: a pad that catches may be passed over by an exception of another type.
 
 use gimli::{EndianSlice, LittleEndian, Pointer, Reader as _, UnwindSection as _};
 
@@ -13,8 +13,8 @@ use crate::image::Image;
 pub(crate) enum Landing {
     /// The frame is left.
     Outside,
-    /// Control goes to this address.
-    Pad(u64),
+    /// Control goes to this address; or, unless it `always` does, the frame is left.
+    Pad { at: u64, always: bool },
     /// The program ends: the call was promised not to throw.
     Nowhere,
 }
@@ -86,30 +86,43 @@ impl Unwinding {
 /// The landing pads of one range of code.
 #[derive(Debug)]
 pub(crate) struct Pads {
-    /// (first address, one past the last, pad or 0), by address; `None` where there is no table, or none that can be read.
-    calls: Option<Vec<(u64, u64, u64)>>,
+    /// By address; `None` where there is no table, or none that can be read.
+    calls: Option<Vec<Row>>,
+}
+
+/// Calls with the same landing pad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    /// The first address.
+    start: u64,
+    /// One past the last.
+    end: u64,
+    /// 0 for none.
+    pad: u64,
+    /// Whether the pad is entered whatever is thrown: it cleans up.
+    always: bool,
 }
 
 impl Pads {
     /// What happens when the call at this address throws.
     pub(crate) fn at(&self, call: u64) -> Landing {
         let Some(calls) = &self.calls else { return Landing::Outside };
-        let after = calls.partition_point(|row| row.0 <= call);
-        match after.checked_sub(1).and_then(|at| calls.get(at)).filter(|row| call < row.1) {
+        let after = calls.partition_point(|row| row.start <= call);
+        match after.checked_sub(1).and_then(|at| calls.get(at)).filter(|row| call < row.end) {
             None => Landing::Nowhere,
-            Some((_, _, 0)) => Landing::Outside,
-            Some((_, _, pad)) => Landing::Pad(*pad),
+            Some(Row { pad: 0, .. }) => Landing::Outside,
+            Some(Row { pad, always, .. }) => Landing::Pad { at: *pad, always: *always },
         }
     }
 
     /// Every landing pad.
     pub(crate) fn all(&self) -> impl Iterator<Item = u64> + '_ {
-        self.calls.iter().flatten().map(|row| row.2).filter(|pad| *pad != 0)
+        self.calls.iter().flatten().map(|row| row.pad).filter(|pad| *pad != 0)
     }
 }
 
 /// The call-site table at the begin of `bytes`, which lie at `vaddr` and belong to the code at `function`.
-fn call_sites(bytes: &[u8], vaddr: u64, function: u64) -> Option<Vec<(u64, u64, u64)>> {
+fn call_sites(bytes: &[u8], vaddr: u64, function: u64) -> Option<Vec<Row>> {
     let mut input = EndianSlice::new(bytes, LittleEndian);
     let encoding = input.read_u8().ok()?;
     let pads_from = if encoding == OMITTED { function } else { encoded(&mut input, encoding, vaddr + 1)? };
@@ -124,9 +137,9 @@ fn call_sites(bytes: &[u8], vaddr: u64, function: u64) -> Option<Vec<(u64, u64, 
         let start = function.checked_add(encoded(&mut input, encoding, 0)?)?;
         let length = encoded(&mut input, encoding, 0)?;
         let pad = encoded(&mut input, encoding, 0)?;
-        input.read_uleb128().ok()?;
+        let always = input.read_uleb128().ok()? == 0;
         let pad = if pad == 0 { 0 } else { pads_from.checked_add(pad)? };
-        out.push((start, start.checked_add(length)?, pad));
+        out.push(Row { start, end: start.checked_add(length)?, pad, always });
     }
     out.sort_unstable();
     Some(out)
@@ -167,7 +180,7 @@ mod tests {
             (0x1000, Landing::Outside),
             (0x1003, Landing::Outside),
             (0x1004, Landing::Nowhere),
-            (0x1008, Landing::Pad(0x1020)),
+            (0x1008, Landing::Pad { at: 0x1020, always: false }),
             (0x100c, Landing::Nowhere),
         ];
         for (call, landing) in rows {
@@ -184,7 +197,10 @@ mod tests {
             table.extend(word.to_le_bytes());
         }
         table.push(0);
-        assert_eq!(call_sites(&table, 0x9000, 0x1000), Some(vec![(0x1004, 0x1008, 0x9001 - 16 + 0x40)]));
+        assert_eq!(
+            call_sites(&table, 0x9000, 0x1000),
+            Some(vec![Row { start: 0x1004, end: 0x1008, pad: 0x9001 - 16 + 0x40, always: true }])
+        );
     }
 
     #[test]
