@@ -1,7 +1,7 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
 //! ([`mod@embed`]), which source line and inline stack an instruction has ([`lines`]), what a data
 //! address is called ([`variables`]), where its functions lie ([`functions`]), how control flows through them
-//! ([`mod@cfg`]) and between them ([`call_graph`]), and what stands beside code without instrumentation ([`foreign`]).
+//! ([`mod@cfg`]) and between them ([`call_graph`]), what their sites access ([`operands`]), and what stands beside code without instrumentation ([`foreign`]).
 //!
 //! Every public offset counts from the image's load base (the lowest `PT_LOAD` address), as the
 //! site table's do; link-time addresses stay inside the crate. Nothing here runs the image, maps it
@@ -23,6 +23,7 @@ pub mod functions;
 pub mod image;
 pub mod index;
 pub mod lines;
+pub mod operands;
 pub mod site_list;
 pub mod sites;
 mod types;
@@ -37,6 +38,7 @@ pub use functions::{Function, FunctionGroup, Functions, Part};
 pub use image::{Image, ImageProblem, OpenImageError};
 pub use index::{IndexError, IndexSummary, Loaded, Origin, index, load_or_build};
 pub use lines::{Frame, LineCounters, Symboliser};
+pub use operands::{Operands, Place, PlaceRoot};
 pub use site_list::{SiteInfo, SiteList};
 pub use sites::{SiteCounters, Sites, find_sites, table_bytes};
 pub use variables::{VariableName, Variables};

@@ -1,9 +1,11 @@
 //! x86-64 machine code: which branches a stretch of code holds, and where linkage stubs lead.
 //!
 //! Only this module knows an instruction set. A second architecture needs the same functions: [`stubs`],
-//! [`may_branch`], [`branches`], [`references`] and [`constants`]; the flow of control ([`flow`]).
+//! [`may_branch`], [`branches`], [`references`] and [`constants`]; the flow of control ([`flow`]);
+//! and what instructions make of values ([`values`]).
 
 pub(crate) mod flow;
+pub(crate) mod values;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use selvedge_events::bytes::u32_at;
