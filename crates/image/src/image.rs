@@ -231,6 +231,17 @@ impl Image {
         self.elf.segments.iter().filter(code).map(|segment| (segment.vaddr - self.base, segment.memory_size)).collect()
     }
 
+    /// Whether what lies at an offset cannot change once the program runs.
+    pub fn is_constant(&self, offset: u64) -> bool {
+        let vaddr = offset.wrapping_add(self.base);
+        let has = |segment: &Segment| vaddr.wrapping_sub(segment.vaddr) < segment.memory_size;
+        self.elf.segments.iter().filter(|segment| has(segment)).any(|segment| match segment.kind {
+            elf::PT_LOAD => segment.flags & elf::PF_W == 0,
+            elf::PT_GNU_RELRO => true,
+            _ => false,
+        })
+    }
+
     /// Whether `.symtab` is there: without it, hooks that the image itself defines cannot be found.
     pub fn has_full_symbols(&self) -> bool {
         self.has_full_symbols

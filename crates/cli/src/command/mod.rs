@@ -13,5 +13,6 @@ pub(crate) mod pursued;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod runs;
+pub(crate) mod sections;
 pub(crate) mod sites;
 pub(crate) mod trace;
