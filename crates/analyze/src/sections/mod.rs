@@ -38,7 +38,7 @@ pub use place::{Place, Root};
 pub use table::{Mode, Remote, allowed};
 
 use summary::{Summaries, bottom_up};
-use walk::{Item, Lane, Walk};
+use walk::{Item, Lane, Passage, Shape, Walk};
 
 /// Functions to look for sections in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,11 +173,14 @@ pub fn find(program: &Program) -> Sections {
     for at in order {
         let Some(function) = program.functions.get(at) else { continue };
         let lanes = summaries.lanes(function);
+        let circles = summary::circles(function);
+        let shape = Shape::new(function);
         for (place, lane) in &lanes {
-            if place.is_private() {
+            // One access that is never come to again is not a section, and the most frequent lane of all.
+            if place.is_private() || lane.only_block().is_some_and(|block| !circles.contains(&block)) {
                 continue;
             }
-            let walk = Walk::new(function, lane);
+            let walk = Walk::new(&shape, lane);
             for found in consecutive(&walk, lane)
                 .into_iter()
                 .chain(load_and_store(&walk, lane))
@@ -266,32 +269,33 @@ fn test_and_use(function: &Function, place: &Place, walk: &Walk<'_>, lane: &Lane
     let tests = |block: usize| {
         function.blocks.get(block).is_some_and(|block| block.successors.len() > 1 && block.tests.contains(place))
     };
+    if !(0..function.blocks.len()).any(tests) {
+        return Vec::new();
+    }
+    let uses = |item: &Item| -> BTreeSet<(u32, Mode)> {
+        if only_loads(item) { item.first.iter().copied().collect() } else { BTreeSet::new() }
+    };
+    let next_uses: BTreeMap<(usize, usize), Passage> = lane
+        .items()
+        .filter(|(_, item)| only_loads(item))
+        .map(|(at, _)| (at, walk.from(at, |item| item.passes, uses)))
+        .collect();
     let mut out = Vec::new();
     for (at, item) in lane.items() {
         let loads: Vec<(u32, Mode)> = item.last.iter().copied().filter(|(_, mode)| *mode == Mode::Read).collect();
-        if loads.is_empty() || !only_loads(item) {
-            continue;
-        }
+        let Some(next) = next_uses.get(&at).filter(|next| !loads.is_empty() && !next.ends.is_empty()) else { continue };
         // The test must be of this load: nothing touches the variable between.
-        let tested = walk.blocks_after(at).into_iter().any(tests);
-        if !tested {
+        if !walk.blocks_after(at).into_iter().any(tests) {
             continue;
         }
-        let uses = |item: &Item| -> BTreeSet<(u32, Mode)> {
-            if only_loads(item) { item.first.iter().copied().collect() } else { BTreeSet::new() }
-        };
-        let last = |at: (usize, usize), item: &Item| {
-            only_loads(item) && walk.from(at, |item| item.passes, uses).ends.is_empty()
-        };
+        let last = |at: (usize, usize), _: &Item| next_uses.get(&at).is_some_and(|next| next.ends.is_empty());
         let mut passage = walk.until(at, |item| item.passes || only_loads(item), last);
         // In a circle no load is the last one: the next ones end it then.
         if passage.ends.is_empty() {
-            passage = walk.from(at, |item| item.passes, uses);
+            passage = next.clone();
         }
-        if !passage.ends.is_empty() {
-            let found = |entry: &(u32, Mode)| Found::new(Kind::TestAndUse, *entry, &passage.ends, &passage.exits);
-            out.extend(loads.iter().map(found));
-        }
+        let found = |entry: &(u32, Mode)| Found::new(Kind::TestAndUse, *entry, &passage.ends, &passage.exits);
+        out.extend(loads.iter().map(found));
     }
     out
 }

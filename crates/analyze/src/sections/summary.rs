@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::walk::{Item, Lane, Walk};
+use super::walk::{Item, Lane, Shape, Walk};
 use super::{Function, Mode, Place, Program};
 
 /// Most variables of a function that its callers hear of.
@@ -23,9 +23,10 @@ impl Summaries {
         let mut out = Summaries { by_function: vec![BTreeMap::new(); program.functions.len()], left_out: 0 };
         for at in order {
             let Some(function) = program.functions.get(*at) else { continue };
+            let shape = Shape::new(function);
             let mut places = BTreeMap::new();
             for (place, lane) in out.lanes(function).into_iter().filter(|(place, _)| place.is_known_outside()) {
-                let item = whole(function, &lane);
+                let item = whole(&shape, &lane);
                 if places.len() >= MOST_PLACES || item.first.len() > MOST_SITES || item.last.len() > MOST_SITES {
                     out.left_out += 1;
                     continue;
@@ -84,9 +85,35 @@ pub(super) fn reachable(function: &Function) -> BTreeSet<usize> {
     out
 }
 
+/// The blocks that may be come to again: all in circles, and those behind circles.
+pub(super) fn circles(function: &Function) -> BTreeSet<usize> {
+    // A block with nothing before it is in no circle; without it, the next may have nothing.
+    let mut out = reachable(function);
+    let mut into: BTreeMap<usize, usize> = BTreeMap::new();
+    let next = |at: usize| function.blocks.get(at).into_iter().flat_map(|block| &block.successors).copied();
+    for at in &out {
+        for to in next(*at) {
+            *into.entry(to).or_default() += 1;
+        }
+    }
+    let mut work: Vec<usize> = out.iter().copied().filter(|at| !into.contains_key(at)).collect();
+    while let Some(at) = work.pop() {
+        out.remove(&at);
+        for to in next(at) {
+            if let Some(count) = into.get_mut(&to) {
+                *count -= 1;
+                if *count == 0 {
+                    work.push(to);
+                }
+            }
+        }
+    }
+    out
+}
+
 /// What a whole function does to a variable.
-fn whole(function: &Function, lane: &Lane) -> Item {
-    let walk = Walk::new(function, lane);
+fn whole(shape: &Shape<'_>, lane: &Lane) -> Item {
+    let walk = Walk::new(shape, lane);
     let (first, passes) = walk.whole();
     let mut last: BTreeSet<(u32, Mode)> = BTreeSet::new();
     for (at, item) in lane.items() {

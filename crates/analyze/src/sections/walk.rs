@@ -48,6 +48,15 @@ impl Lane {
             .flat_map(|(block, items)| items.iter().enumerate().map(move |(at, item)| ((*block, at), item)))
     }
 
+    /// The block of the only item, where there is but one.
+    pub(super) fn only_block(&self) -> Option<usize> {
+        let mut blocks = self.blocks.iter();
+        match (blocks.next(), blocks.next()) {
+            (Some((block, items)), None) if items.len() == 1 => Some(*block),
+            _ => None,
+        }
+    }
+
     fn of(&self, block: usize) -> &[Item] {
         self.blocks.get(&block).map_or(&[], Vec::as_slice)
     }
@@ -62,9 +71,37 @@ pub(super) struct Passage {
     pub(super) exits: BTreeSet<Exit>,
 }
 
+/// A function, ready for walks.
+#[derive(Debug)]
+pub(super) struct Shape<'a> {
+    function: &'a Function,
+    /// By block: those before it.
+    before: Vec<Vec<usize>>,
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn new(function: &'a Function) -> Shape<'a> {
+        let mut before = vec![Vec::new(); function.blocks.len()];
+        for (at, block) in function.blocks.iter().enumerate() {
+            for next in &block.successors {
+                if let Some(list) = before.get_mut(*next) {
+                    list.push(at);
+                }
+            }
+        }
+        Shape { function, before }
+    }
+
+    fn reached(&self) -> Reached {
+        let none = vec![false; self.function.blocks.len()];
+        Reached { entered: none.clone(), is_through: none, ..Reached::default() }
+    }
+}
+
 /// Walks a function for one variable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk<'a> {
+    shape: &'a Shape<'a>,
     function: &'a Function,
     lane: &'a Lane,
 }
@@ -78,8 +115,8 @@ enum Look {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(function: &'a Function, lane: &'a Lane) -> Walk<'a> {
-        Walk { function, lane }
+    pub(super) fn new(shape: &'a Shape<'a>, lane: &'a Lane) -> Walk<'a> {
+        Walk { shape, function: shape.function, lane }
     }
 
     /// From behind an item: the wanted accesses of each item that is come to, going on over those that may be passed.
@@ -90,7 +127,7 @@ impl<'a> Walk<'a> {
         wanted: impl Fn(&Item) -> BTreeSet<(u32, Mode)>,
     ) -> Passage {
         let mut ends = BTreeSet::new();
-        let mut reached = Reached::default();
+        let mut reached = self.shape.reached();
         self.walk(start, &mut reached, |_, item| {
             let found = wanted(item);
             let any = !found.is_empty();
@@ -108,7 +145,7 @@ impl<'a> Walk<'a> {
         is_end: impl Fn((usize, usize), &Item) -> bool,
     ) -> Passage {
         let mut ends = BTreeSet::new();
-        let mut reached = Reached::default();
+        let mut reached = self.shape.reached();
         self.walk(start, &mut reached, |at, item| {
             if is_end(at, item) {
                 ends.extend(&item.first);
@@ -125,7 +162,7 @@ impl<'a> Walk<'a> {
     /// The accesses that may be first in the function, and whether it may return without one.
     pub(super) fn whole(&self) -> (BTreeSet<(u32, Mode)>, bool) {
         let mut first = BTreeSet::new();
-        let mut reached = Reached::default();
+        let mut reached = self.shape.reached();
         self.enter(self.function.entry, &mut reached, &mut |_, item| {
             first.extend(&item.first);
             (if item.passes { Look::Pass } else { Look::Stop }, true)
@@ -136,15 +173,15 @@ impl<'a> Walk<'a> {
 
     /// Whether the function may return behind an item without touching the variable again.
     pub(super) fn may_return_after(&self, start: (usize, usize)) -> bool {
-        let mut reached = Reached::default();
+        let mut reached = self.shape.reached();
         self.walk(start, &mut reached, |_, item| (if item.passes { Look::Pass } else { Look::Stop }, false));
         let returns = |block: &usize| self.function.blocks.get(*block).is_some_and(|block| block.returns);
         reached.through.iter().any(returns)
     }
 
     /// The blocks whose end is come to from behind an item without touching the variable.
-    pub(super) fn blocks_after(&self, start: (usize, usize)) -> BTreeSet<usize> {
-        let mut reached = Reached::default();
+    pub(super) fn blocks_after(&self, start: (usize, usize)) -> Vec<usize> {
+        let mut reached = self.shape.reached();
         self.walk(start, &mut reached, |_, item| (if item.passes { Look::Pass } else { Look::Stop }, false));
         reached.through
     }
@@ -157,9 +194,9 @@ impl<'a> Walk<'a> {
             out.insert(here);
             (if item.passes { Look::Pass } else { Look::Stop }, false)
         };
-        self.enter(self.function.entry, &mut Reached::default(), &mut look);
+        self.enter(self.function.entry, &mut self.shape.reached(), &mut look);
         for (start, _) in self.lane.items().filter(|(_, item)| !skips(item)) {
-            self.walk(start, &mut Reached::default(), &mut look);
+            self.walk(start, &mut self.shape.reached(), &mut look);
         }
         out
     }
@@ -177,7 +214,7 @@ impl<'a> Walk<'a> {
     }
 
     fn enter(&self, block: usize, reached: &mut Reached, look: &mut impl FnMut((usize, usize), &Item) -> (Look, bool)) {
-        reached.entered.insert(block);
+        set(&mut reached.entered, block);
         reached.work.push(block);
         self.spread(reached, look);
     }
@@ -199,16 +236,18 @@ impl<'a> Walk<'a> {
         for (position, item) in self.lane.of(block).iter().enumerate().skip(from) {
             let (next, wanted) = look((block, position), item);
             if wanted {
-                reached.wanted.insert(block);
+                reached.wanted.push(block);
             }
             match next {
                 Look::Pass => {}
                 Look::Stop => return,
             }
         }
-        reached.through.insert(block);
+        if set(&mut reached.is_through, block) {
+            reached.through.push(block);
+        }
         for next in self.function.blocks.get(block).into_iter().flat_map(|block| &block.successors) {
-            if reached.entered.insert(*next) {
+            if set(&mut reached.entered, *next) {
                 reached.work.push(*next);
             }
         }
@@ -216,19 +255,14 @@ impl<'a> Walk<'a> {
 
     /// Where the walk that began in a block can no longer come to what it wanted.
     fn exits(&self, start: usize, reached: &Reached) -> BTreeSet<Exit> {
-        let mut before: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for block in &reached.through {
-            for next in self.function.blocks.get(*block).into_iter().flat_map(|block| &block.successors) {
-                before.entry(*next).or_default().push(*block);
-            }
-        }
         // Blocks from whose begin something wanted can still be come to. The start's begin is not part of the walk
         // unless it came around.
-        let mut live: BTreeSet<usize> = BTreeSet::new();
-        let mut work: Vec<usize> = reached.wanted.iter().copied().collect();
+        let mut live = vec![false; self.function.blocks.len()];
+        let mut work = reached.wanted.clone();
         while let Some(block) = work.pop() {
-            if live.insert(block) {
-                work.extend(before.get(&block).into_iter().flatten());
+            if set(&mut live, block) {
+                let before = self.shape.before.get(block).into_iter().flatten().copied();
+                work.extend(before.filter(|block| get(&reached.is_through, *block)));
             }
         }
         let exit = |block: usize, leaves: bool| {
@@ -236,9 +270,9 @@ impl<'a> Walk<'a> {
             Some(Exit { block: found.start, site: found.site, leaves })
         };
         let mut out = BTreeSet::new();
-        for block in reached.through.iter().filter(|block| live.contains(block) || **block == start) {
+        for block in reached.through.iter().filter(|block| get(&live, **block) || **block == start) {
             let Some(found) = self.function.blocks.get(*block) else { continue };
-            for next in found.successors.iter().filter(|next| !live.contains(next)) {
+            for next in found.successors.iter().filter(|next| !get(&live, **next)) {
                 out.extend(exit(*next, false));
             }
             if found.returns || found.leaves {
@@ -252,10 +286,21 @@ impl<'a> Walk<'a> {
 /// What a walk has come to.
 #[derive(Debug, Default)]
 struct Reached {
-    entered: BTreeSet<usize>,
+    entered: Vec<bool>,
     work: Vec<usize>,
-    /// Blocks that were gone through to their end.
-    through: BTreeSet<usize>,
+    /// Blocks that were gone through to their end, each once.
+    through: Vec<usize>,
+    /// The same, by block.
+    is_through: Vec<bool>,
     /// Blocks with something that was wanted.
-    wanted: BTreeSet<usize>,
+    wanted: Vec<usize>,
+}
+
+/// Marks a block; answers whether it was not before.
+fn set(marks: &mut [bool], block: usize) -> bool {
+    marks.get_mut(block).is_some_and(|mark| !std::mem::replace(mark, true))
+}
+
+fn get(marks: &[bool], block: usize) -> bool {
+    marks.get(block).copied().unwrap_or(false)
 }
