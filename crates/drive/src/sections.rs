@@ -65,7 +65,7 @@ pub struct At {
     pub offset: u64,
     /// `read`, `write` or `update`, where it is an access.
     pub op: Option<Mode>,
-    /// The innermost function.
+    /// The innermost function of the user's own, where there is one.
     pub function: String,
     /// The file, where known.
     pub file: Option<String>,
@@ -251,7 +251,8 @@ impl Names<'_> {
     }
 
     fn at(&self, offset: u64) -> At {
-        let frame = self.symboliser.frames(offset).into_iter().next();
+        let frames = self.symboliser.frames(offset);
+        let frame = frames.iter().find(|frame| frame.is_users()).or(frames.first()).cloned();
         At {
             offset,
             function: frame.as_ref().map_or_else(|| "??".to_owned(), |frame| frame.function.clone()),

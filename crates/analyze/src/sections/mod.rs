@@ -245,16 +245,15 @@ fn consecutive(walk: &Walk<'_>, lane: &Lane) -> Vec<Found> {
 
 /// The first loads, and the stores that follow.
 fn load_and_store(walk: &Walk<'_>, lane: &Lane) -> Vec<Found> {
-    let stores = |item: &Item| item.first.iter().copied().filter(|(_, mode)| mode.writes()).collect::<BTreeSet<_>>();
-    let only_loads = |item: &Item| item.first.iter().chain(&item.last).all(|(_, mode)| *mode == Mode::Read);
     let mut out = Vec::new();
-    let firsts = walk.firsts(only_loads);
+    let firsts = walk.firsts(|item| item.stores.is_empty());
     for (at, item) in lane.items() {
         let loads: Vec<(u32, Mode)> = item.last.iter().copied().filter(|(_, mode)| *mode == Mode::Read).collect();
-        if loads.is_empty() || !firsts.contains(&at) {
+        // A call that stores may load again after it.
+        if loads.is_empty() || !(firsts.contains(&at) || !item.stores.is_empty()) {
             continue;
         }
-        let passage = walk.from(at, |item| item.passes || only_loads(item), stores);
+        let passage = walk.from(at, |item| item.only_loads, |item| item.stores.clone());
         if !passage.ends.is_empty() {
             let found = |entry: &(u32, Mode)| Found::new(Kind::LoadAndStore, *entry, &passage.ends, &passage.exits);
             out.extend(loads.iter().map(found));
@@ -265,7 +264,7 @@ fn load_and_store(walk: &Walk<'_>, lane: &Lane) -> Vec<Found> {
 
 /// Loads that decide a branch, and the last loads behind it.
 fn test_and_use(function: &Function, place: &Place, walk: &Walk<'_>, lane: &Lane) -> Vec<Found> {
-    let only_loads = |item: &Item| item.first.iter().chain(&item.last).all(|(_, mode)| *mode == Mode::Read);
+    let only_loads = |item: &Item| item.stores.is_empty();
     let tests = |block: usize| {
         function.blocks.get(block).is_some_and(|block| block.successors.len() > 1 && block.tests.contains(place))
     };

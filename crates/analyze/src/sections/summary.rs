@@ -1,4 +1,5 @@
-//! What a call does to a variable: which accesses may be the first, which the last, and whether there may be none.
+//! What a call does to a variable: which accesses may be the first, which the last, which stores the first, and
+//! whether there may be none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,14 +115,15 @@ pub(super) fn circles(function: &Function) -> BTreeSet<usize> {
 /// What a whole function does to a variable.
 fn whole(shape: &Shape<'_>, lane: &Lane) -> Item {
     let walk = Walk::new(shape, lane);
-    let (first, passes) = walk.whole();
+    let (first, passes) = walk.whole(|item| item.passes, |item| item.first.clone());
+    let (stores, only_loads) = walk.whole(|item| item.only_loads, |item| item.stores.clone());
     let mut last: BTreeSet<(u32, Mode)> = BTreeSet::new();
     for (at, item) in lane.items() {
         if walk.may_return_after(at) {
             last.extend(&item.last);
         }
     }
-    Item { first, last, passes }
+    Item { first, last, passes, stores, only_loads }
 }
 
 /// All functions, callees before callers where there is no recursion.

@@ -102,7 +102,13 @@ fn patterns() {
 #[test]
 fn sections_cross_calls() {
     use Kind::{Consecutive, LoadAndStore};
-    let rows: [(&str, &str, Kind, &[&str]); 5] = [
+    let rows: [(&str, &str, Kind, &[&str]); 6] = [
+        (
+            "to a store behind the callee's load",
+            "fn\n r x1 call 1 1\n ret\nfn\n r x2 w x3 ret",
+            LoadAndStore,
+            &["1: 3+r;", "2: 3+r;"],
+        ),
         ("into a callee", "fn\n r x1 call 1 1\n ret\nfn\n w x2 ret", LoadAndStore, &["1: 2+r;"]),
         ("out of a callee", "fn\n call 1 1\n w x1 ret\nfn\n r x2 ret", LoadAndStore, &["2: 1+r;"]),
         (
@@ -199,8 +205,9 @@ fn steps<'a>(program: &'a Program, point: &Point) -> Vec<(Point, Option<&'a Acce
     onward.chain(here.returns.then(|| (with(None), None))).collect()
 }
 
-/// Every pair of consecutive accesses, by going through all points.
-fn naive(program: &Program) -> BTreeSet<(u32, u32)> {
+/// Every pair of an access and one that ends the way from it, by going through all points. A way goes on over accesses
+/// that end it not; only those to the same variable are asked about.
+fn naive(program: &Program, begins: fn(Mode) -> bool, ends: fn(Mode) -> bool) -> BTreeSet<(u32, u32)> {
     let mut reached: BTreeSet<Point> = BTreeSet::new();
     let mut work: Vec<Point> =
         (0..program.functions.len()).map(|at| vec![(at, program.functions[at].entry, 0)]).collect();
@@ -210,7 +217,7 @@ fn naive(program: &Program) -> BTreeSet<(u32, u32)> {
             continue;
         }
         for (next, access) in steps(program, &point) {
-            if let Some(entry) = access {
+            if let Some(entry) = access.filter(|access| begins(access.mode)) {
                 let mut seen: BTreeSet<Point> = BTreeSet::new();
                 let mut behind = vec![next.clone()];
                 while let Some(point) = behind.pop() {
@@ -219,7 +226,7 @@ fn naive(program: &Program) -> BTreeSet<(u32, u32)> {
                     }
                     for (next, access) in steps(program, &point) {
                         match access {
-                            Some(end) if end.place == entry.place => {
+                            Some(end) if end.place == entry.place && ends(end.mode) => {
                                 out.insert((entry.site, end.site));
                             }
                             _ => behind.push(next),
@@ -243,7 +250,22 @@ proptest! {
             .filter(|section| section.kind == Kind::Consecutive)
             .flat_map(|section| section.ends.iter().map(|end| (section.entry, end.site)))
             .collect();
-        prop_assert_eq!(pairs, naive(&program));
+        prop_assert_eq!(pairs, naive(&program, |_| true, |_| true));
+    }
+
+    /// A load and a store: every section is one; every store that follows a load ends one.
+    #[test]
+    fn loads_and_stores_are_what_runs_can_do(program in any_program()) {
+        let pairs: BTreeSet<(u32, u32)> = find(&program)
+            .all
+            .iter()
+            .filter(|section| section.kind == Kind::LoadAndStore)
+            .flat_map(|section| section.ends.iter().map(|end| (section.entry, end.site)))
+            .collect();
+        let naive = naive(&program, |mode| mode == Mode::Read, Mode::writes);
+        prop_assert!(pairs.is_subset(&naive), "{:?}", pairs.difference(&naive));
+        let stores = |pairs: &BTreeSet<(u32, u32)>| pairs.iter().map(|pair| pair.1).collect::<BTreeSet<u32>>();
+        prop_assert_eq!(stores(&pairs), stores(&naive));
     }
 
     /// In one function: a run from the entry comes to an end, or through an exit, never first to an exit and then to an

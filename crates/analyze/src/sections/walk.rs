@@ -13,13 +13,18 @@ pub(super) struct Item {
     pub(super) last: BTreeSet<(u32, Mode)>,
     /// Whether it may come and go without one.
     pub(super) passes: bool,
+    /// Stores that may be the first in it.
+    pub(super) stores: BTreeSet<(u32, Mode)>,
+    /// Whether it may come and go without a store.
+    pub(super) only_loads: bool,
 }
 
 impl Item {
     /// A single access.
     pub(super) fn of(site: u32, mode: Mode) -> Item {
         let one = BTreeSet::from([(site, mode)]);
-        Item { first: one.clone(), last: one, passes: false }
+        let stores = if mode.writes() { one.clone() } else { BTreeSet::new() };
+        Item { first: one.clone(), last: one, passes: false, stores, only_loads: !mode.writes() }
     }
 
     /// Another name of the variable in the same call: which comes first is not known.
@@ -27,6 +32,8 @@ impl Item {
         self.first.extend(&other.first);
         self.last.extend(&other.last);
         self.passes &= other.passes;
+        self.stores.extend(&other.stores);
+        self.only_loads &= other.only_loads;
     }
 }
 
@@ -159,16 +166,21 @@ impl<'a> Walk<'a> {
         Passage { ends, exits: self.exits(start.0, &reached) }
     }
 
-    /// The accesses that may be first in the function, and whether it may return without one.
-    pub(super) fn whole(&self) -> (BTreeSet<(u32, Mode)>, bool) {
-        let mut first = BTreeSet::new();
+    /// From the function's begin: the wanted accesses of each item that is come to, going on over those that may be
+    /// passed, and whether the function may return so.
+    pub(super) fn whole(
+        &self,
+        passes: impl Fn(&Item) -> bool,
+        wanted: impl Fn(&Item) -> BTreeSet<(u32, Mode)>,
+    ) -> (BTreeSet<(u32, Mode)>, bool) {
+        let mut found = BTreeSet::new();
         let mut reached = self.shape.reached();
         self.enter(self.function.entry, &mut reached, &mut |_, item| {
-            first.extend(&item.first);
-            (if item.passes { Look::Pass } else { Look::Stop }, true)
+            found.extend(wanted(item));
+            (if passes(item) { Look::Pass } else { Look::Stop }, true)
         });
         let returns = |block: &usize| self.function.blocks.get(*block).is_some_and(|block| block.returns);
-        (first, reached.through.iter().any(returns))
+        (found, reached.through.iter().any(returns))
     }
 
     /// Whether the function may return behind an item without touching the variable again.
