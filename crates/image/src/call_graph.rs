@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cfg::{Call, Callee, Cfg, Code, Leave};
-use crate::image::{Bound, Image};
+use crate::image::Bound;
 use crate::x86;
 
 /// The call graph of an image.
@@ -142,14 +142,12 @@ fn taken(code: &Code<'_>) -> BTreeSet<u32> {
         .zip(code.functions().groups())
         .filter_map(|(at, group)| Some((group.symbol.as_deref()?, at)))
         .collect();
-    let tables: Vec<(u64, u64)> = got_ranges(image);
-    let in_got = |vaddr: u64| tables.iter().any(|(start, end)| (*start..*end).contains(&vaddr));
     let bound = |bound: &Bound| match bound {
         Bound::Address(vaddr) => code.at(*vaddr),
         Bound::Name(name) => by_name.get(name.as_str()).map(|group| Callee::Function(*group)),
         Bound::Resolver(_) => None,
     };
-    for (slot, value) in image.slots().iter().filter(|row| !in_got(row.0)) {
+    for (slot, value) in image.slots().iter().filter(|row| !image.is_linkage_slot(row.0)) {
         take(if *slot == 0 { None } else { bound(value) });
     }
     for function in code.functions().all().iter().filter(|function| !function.runtime) {
@@ -175,10 +173,4 @@ fn taken(code: &Code<'_>) -> BTreeSet<u32> {
         }
     }
     out
-}
-
-/// Where the linker's tables of addresses lie.
-fn got_ranges(image: &Image) -> Vec<(u64, u64)> {
-    let tables = image.elf().sections.iter().filter(|section| section.name.starts_with(".got"));
-    tables.map(|section| (section.vaddr, section.vaddr.saturating_add(section.file.len() as u64))).collect()
 }

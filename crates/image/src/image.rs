@@ -332,6 +332,12 @@ impl Image {
         out
     }
 
+    /// Whether an address is in the linker's own tables of addresses.
+    pub(crate) fn is_linkage_slot(&self, vaddr: u64) -> bool {
+        let tables = self.elf.sections.iter().filter(|section| section.name.starts_with(".got"));
+        tables.into_iter().any(|section| vaddr.wrapping_sub(section.vaddr) < section.file.len() as u64)
+    }
+
     /// Loaded sections that are no code, as (address, bytes in the file).
     pub(crate) fn data_sections(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let loaded = self.elf.sections.iter().filter(|section| {

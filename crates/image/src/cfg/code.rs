@@ -108,7 +108,12 @@ impl<'a> Code<'a> {
         }
     }
 
+    /// Who is behind a slot. One that the program may change is a variable: what the linker put there is only where it
+    /// begins.
     fn behind(&self, slot: u64) -> Callee {
+        if !(self.image.is_linkage_slot(slot) || self.image.is_constant(slot.wrapping_sub(self.image.base()))) {
+            return Callee::Unknown;
+        }
         let slots = self.image.slots();
         let bound = slots.binary_search_by_key(&slot, |row| row.0).ok().and_then(|at| slots.get(at));
         match bound {

@@ -4,6 +4,7 @@
 
 mod damage;
 mod embed;
+mod graphs;
 mod lines;
 mod sites;
 mod support;
