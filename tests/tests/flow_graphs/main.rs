@@ -3,6 +3,7 @@
 
 mod walk;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,9 @@ use selvedge_drive::plan::{ImageSpec, PlanSpec};
 use selvedge_events::hooks::HookClass;
 use selvedge_events::plan::{ENV, Observe};
 use selvedge_image::cfg::GraphCounters;
-use selvedge_image::{CallGraph, Cfg, Code, Functions, Loaded, Symboliser, load_or_build, table_bytes};
+use selvedge_image::{
+    CallGraph, Cfg, Code, Functions, Loaded, Operands, PlaceRoot, Symboliser, load_or_build, table_bytes,
+};
 use selvedge_itest::{Lab, find_clang, instrumented_rustc};
 use selvedge_trace::event::EventBody;
 use selvedge_trace::{Process, Run};
@@ -66,13 +69,13 @@ fn build(lab: &Lab, compiler: Compiler, source: &Path, flags: &[&str]) -> Option
     Some(out)
 }
 
-/// Runs a program with all its block hooks armed, and nothing else.
-fn record_blocks(lab: &Lab, program: &Path, loaded: &Loaded) -> Process {
+/// Runs a program with these hooks armed, and nothing else.
+fn record(lab: &Lab, program: &Path, loaded: &Loaded, wanted: fn(HookClass) -> bool) -> Process {
     let dir = lab.path("trace");
     fs::create_dir_all(&dir).expect("created");
-    let is_block = |at: &usize| loaded.entries[*at].hook.get().is_some_and(|hook| hook.class == HookClass::Block);
-    let armed: Vec<u32> = (0..loaded.entries.len()).filter(is_block).map(|at| at as u32).collect();
-    assert!(!armed.is_empty(), "no block hooks");
+    let is_wanted = |at: &usize| loaded.entries[*at].hook.get().is_some_and(|hook| wanted(hook.class));
+    let armed: Vec<u32> = (0..loaded.entries.len()).filter(is_wanted).map(|at| at as u32).collect();
+    assert!(!armed.is_empty(), "no such hooks");
     let mut plan = PlanSpec::new(Observe::Record, &dir);
     plan.images = vec![ImageSpec {
         build_id: loaded.image.build_id().to_vec(),
@@ -111,7 +114,7 @@ fn walked(compiler: Compiler, path: &str, flags: &[&str]) -> Option<Walked> {
     let calls = CallGraph::new(&code, &graphs);
     let unwinding = source.extension().is_none_or(|extension| extension != "c");
     let explained = Explained::new(&code, &graphs, &calls, unwinding);
-    let process = record_blocks(&lab, &program, &loaded);
+    let process = record(&lab, &program, &loaded, |class| class == HookClass::Block);
     let mut out = Walked { within: 0, counters: GraphCounters::default(), explained, hooks: Vec::new() };
     let hooked = graphs.iter().filter(|graph| {
         graph.blocks().iter().flat_map(|block| block.sites.clone()).any(|site| out.explained.after.contains_key(&site))
@@ -232,6 +235,60 @@ fn rustc_in_both_profiles() {
     // Nobody keeps rustc from writing jump tables; all were read.
     assert!(counters.tables > 5 && counters.unknown_jumps == 0, "{counters:?}");
     all(Compiler::Rustc, &RUST[..1], &[]);
+}
+
+/// An access whose place is a global is to that global, at run time too.
+/// Answers how many there were.
+fn accesses_go_where_they_are_said_to(compiler: Compiler, path: &str, flags: &[&str]) -> usize {
+    let lab = Lab::new();
+    let Some(program) = build(&lab, compiler, &source(path), flags) else {
+        println!("skipped: {compiler:?} is not there");
+        return 0;
+    };
+    let loaded = load_or_build(&program).expect("an image");
+    let functions = Functions::new(&loaded.image);
+    let code = Code::new(&loaded, &functions);
+    let mut places = BTreeMap::new();
+    for graph in code.graphs() {
+        places.extend(Operands::of(&code, &graph).sites);
+    }
+    let process = record(&lab, &program, &loaded, |class| matches!(class, HookClass::Access { .. }));
+    let (mut globals, mut others, mut frames) = (0, 0, 0);
+    for event in process.events() {
+        let EventBody::Access { addr } = event.body else { continue };
+        let site = event.site().and_then(|site| process.site(site)).expect("an armed site");
+        let base = process.module(site.module).expect("a known image").base;
+        let ordinal = loaded.entries.binary_search_by_key(&site.offset, |entry| entry.offset).expect("a site") as u32;
+        let at = format!("{path} {compiler:?} {flags:?}: the site at {:#x}", site.offset);
+        match places.get(&ordinal).map(|place| (place.root, place.path.as_slice())) {
+            Some((PlaceRoot::Image, [offset])) => {
+                assert_eq!(addr.0, base.wrapping_add_signed(*offset), "{at}");
+                globals += 1;
+            }
+            Some((PlaceRoot::Frame, [_])) => {
+                let module = process.module(site.module).expect("a known image");
+                assert!(!(module.base..module.end).contains(&addr.0), "{at} is no global");
+                frames += 1;
+            }
+            Some(_) => others += 1,
+            None => panic!("{at} has no place"),
+        }
+    }
+    println!("{path} {compiler:?} {flags:?}: {globals} globals, {frames} in frames, {others} others");
+    globals
+}
+
+#[test]
+fn globals_are_where_they_are_said_to_be() {
+    let mut globals = 0;
+    for path in [C[0], C[1], C[2]] {
+        for (compiler, flags) in [(Compiler::Gcc, "-O0"), (Compiler::Gcc, "-O2"), (Compiler::Clang, "-O2")] {
+            globals += accesses_go_where_they_are_said_to(compiler, path, &[flags]);
+        }
+    }
+    globals += accesses_go_where_they_are_said_to(Compiler::Gcc, C[2], &["-O1", "-fno-pie", "-no-pie"]);
+    globals += accesses_go_where_they_are_said_to(Compiler::Gcc, CXX[0], &["-O2"]);
+    assert!(globals > 1000, "only {globals} accesses of globals");
 }
 
 /// The walk can fail: without a step that the run took, it does.
