@@ -250,7 +250,7 @@ fn load_and_store(walk: &Walk<'_>, lane: &Lane) -> Vec<Found> {
     for (at, item) in lane.items() {
         let loads: Vec<(u32, Mode)> = item.last.iter().copied().filter(|(_, mode)| *mode == Mode::Read).collect();
         // A call that stores may load again after it.
-        if loads.is_empty() || !(firsts.contains(&at) || !item.stores.is_empty()) {
+        if loads.is_empty() || (!firsts.contains(&at) && item.stores.is_empty()) {
             continue;
         }
         let passage = walk.from(at, |item| item.only_loads, |item| item.stores.clone());

@@ -125,7 +125,7 @@ impl Pads {
 fn call_sites(bytes: &[u8], vaddr: u64, function: u64) -> Option<Vec<Row>> {
     let mut input = EndianSlice::new(bytes, LittleEndian);
     let encoding = input.read_u8().ok()?;
-    let pads_from = if encoding == OMITTED { function } else { encoded(&mut input, encoding, vaddr + 1)? };
+    let pads_from = if encoding == OMITTED { function } else { encoded(&mut input, encoding, vaddr.wrapping_add(1))? };
     if input.read_u8().ok()? != OMITTED {
         input.read_uleb128().ok()?;
     }

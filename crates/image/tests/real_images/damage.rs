@@ -6,7 +6,10 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use selvedge_events::bytes::{u16_at, u64_at};
 use selvedge_image::embed::with_table;
-use selvedge_image::{Functions, Image, ImageProblem, Symboliser, Variables, find_sites, read_table, table_bytes};
+use selvedge_image::{
+    CallGraph, Cfg, Code, Functions, Image, ImageProblem, Loaded, Operands, Origin, Symboliser, Variables, find_sites,
+    read_table, table_bytes,
+};
 
 use crate::support::Bench;
 
@@ -47,6 +50,14 @@ fn exercise(bytes: Vec<u8>) -> Result<(), ImageProblem> {
         let _ = variables.variable(offset);
         let _ = image.slot_name(offset);
         let _ = image.stub_name(offset);
+    }
+    let functions = Functions::new(&image);
+    let loaded = Loaded { image, entries: sites.entries, origin: Origin::BuiltDamaged, counters: sites.counters };
+    let code = Code::new(&loaded, &functions);
+    let graphs: Vec<Cfg> = code.graphs().collect();
+    let _ = CallGraph::new(&code, &graphs);
+    for graph in &graphs {
+        let _ = (graph.dominators(), graph.post_dominators(), Operands::of(&code, graph));
     }
     Ok(())
 }
