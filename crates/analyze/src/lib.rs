@@ -17,6 +17,7 @@ pub mod names;
 pub mod predict;
 pub mod prediction;
 mod rows;
+pub mod sections;
 pub mod serializability;
 pub mod sound;
 pub mod std_text;

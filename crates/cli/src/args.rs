@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Lists the instrumented places of a program or library
     Sites(SitesArgs),
+    /// Lists the stretches of code that look as if they were meant to be atomic
+    Sections(SectionsArgs),
     /// Writes the table of instrumented places into a program or library anew
     Index(IndexArgs),
     /// Records runs of a program
@@ -121,6 +123,27 @@ pub(crate) struct SitesArgs {
     /// JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge sections ./prog --variable balance\n\n\
+    Found in the code alone, without a run: a load and the store that follows it, a test and the use behind it, and \
+    accesses that follow each other. For each end it is told what other threads may do meanwhile.")]
+pub(crate) struct SectionsArgs {
+    /// The program or shared library
+    pub(crate) image: PathBuf,
+    /// Only sections of variables whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variable: Option<String>,
+    /// Only sections that begin in functions whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only sections of this pattern: load-and-store, test-and-use or consecutive
+    #[arg(long, value_name = "PATTERN", value_parser = ["load-and-store", "test-and-use", "consecutive"])]
+    pub(crate) pattern: Option<String>,
+    /// Write them to this file as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
