@@ -113,8 +113,10 @@ pub struct ThreadState {
     pub doing: AtomicU64,
     /// Guarded accesses so far.
     pub guarded: u64,
-    /// Set while the guard is at work.
-    pub guarding: u32,
+    /// Where the guard's frame is while it is at work; else 0.
+    pub guarding: usize,
+    /// Accesses that have interrupted it.
+    pub reentries: u32,
     /// This thread as the guard's cells have it.
     pub mark: u32,
     /// Where the guard's blocks are: region + 1 and address.

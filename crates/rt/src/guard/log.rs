@@ -147,6 +147,7 @@ impl Slot {
             Ended::Resolved => self.add(20, 1),
             Ended::TimedOut => self.add(24, 1),
             Ended::Futile | Ended::Mutual => self.add(28, 1),
+            Ended::Crowded => return,
         }
         self.add(32, us);
         word32(self.0 + 44).fetch_max(us, Ordering::Relaxed);
@@ -171,6 +172,8 @@ pub enum Ended {
     Futile,
     /// Threads were stalled on each other.
     Mutual,
+    /// It was not made: too many threads were stalled already.
+    Crowded,
 }
 
 /// Notes a pair; `None` where there is no room.

@@ -33,8 +33,8 @@ use selvedge_events::guard::{FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Row, Tabl
 use selvedge_events::interpose::{INTERPOSED, Slot};
 
 use crate::gate::{self, time};
-use crate::sys;
 use crate::thread_state::{self, ThreadState};
+use crate::{arch, sink, sys};
 use log::Ended;
 use recorder::{REGION_SHIFT, WAITED};
 
@@ -51,6 +51,10 @@ static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
 /// Stalls for one pair that ended by the time before it is no longer stalled for, unless others of its stalls paid.
 const MUTE: u32 = 8;
+/// Stalls for pairs that the log has no room for, all together: whether they pay is not known.
+const UNLOGGED: u32 = 64;
+/// Accesses that may interrupt the guard at work before it is taken for gone.
+const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
 const SETTLE_NS: u64 = 20_000;
 /// Bytes of a long range that are looked at.
@@ -98,8 +102,8 @@ impl Quick {
             return false;
         }
         let bit = at * 2 + u32::from(own);
-        // SAFETY: I6: a row of the plan's table, which `Table::parse` checked to have `count` bits; the mapping lives as
-        // long as the process.
+        // SAFETY: I6: a row of the table, which `Table::parse` checked to have two bits for each of `count` sites; its
+        // pages live as long as the process.
         let byte = unsafe { ((self.bits + (bit as usize >> 3)) as *const u8).read() };
         byte >> (bit & 7) & 1 != 0
     }
@@ -117,9 +121,17 @@ pub fn belongs(site: u32, before: u32, own: bool) -> bool {
 pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -> Result<(), &'static str> {
     let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
     let rows = (parsed.sites as usize + 1) * size_of::<Quick>();
-    let bytes = (size_of::<Table<'static>>() + 64 + rows).next_multiple_of(4096);
+    let quick_at = size_of::<Table<'static>>().next_multiple_of(64);
+    let bytes = (quick_at + rows + payload.len()).next_multiple_of(4096);
     let Ok(page) = sys::mmap_anonymous(bytes) else { return Err("there is no memory") };
-    let quick = page + size_of::<Table<'static>>().next_multiple_of(64);
+    let quick = page + quick_at;
+    // The plan's file may be cut while the program runs: what is looked at all the time must not be in its mapping.
+    // SAFETY: fresh pages of ours with room for both.
+    let payload = unsafe {
+        core::ptr::copy_nonoverlapping(payload.as_ptr(), (quick + rows) as *mut u8, payload.len());
+        core::slice::from_raw_parts((quick + rows) as *const u8, payload.len())
+    };
+    let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
     for site in 1..=parsed.sites {
         // SAFETY: fresh pages of ours with room for every row.
         unsafe { (quick as *mut Quick).add(site as usize).write(Quick::of(&parsed.row(site))) };
@@ -151,6 +163,11 @@ pub fn site_of(id: u32) -> u32 {
     table().map_or(0, |table| table.site_of(id))
 }
 
+/// Whether armed ids are site numbers.
+pub fn ids_are_sites() -> bool {
+    table().is_some_and(Table::ids_are_sites)
+}
+
 /// Whether a site can take the short way: nothing to learn, its own addresses.
 pub fn is_plain(site: u32) -> bool {
     FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
@@ -173,6 +190,7 @@ pub fn leave(state: &ThreadState) {
         if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
             place.store(0, Ordering::Release);
         }
+        stall::abandon(state);
     }
 }
 
@@ -269,17 +287,35 @@ pub fn access(addr: u64, size: u64, id: u32) {
 #[inline(never)]
 pub fn at_site(addr: u64, size: u64, site: u32) {
     let Some(state) = thread_state::current_or_adopt() else { return };
-    if state.guarding != 0 {
-        return log::count(LogCounter::Reentered, 1);
-    }
     if state.internal > 0 || size == 0 {
         return;
     }
-    state.guarding = 1;
+    let here = arch::stack_pointer();
+    if state.guarding != 0 && is_interrupted(state, here) {
+        return log::count(LogCounter::Reentered, 1);
+    }
+    state.reentries = 0;
+    set_guarding(state, here);
     state.doing.store(0, Ordering::Release);
     look(state, addr, size, site);
-    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
-    unsafe { core::ptr::addr_of_mut!((*core::ptr::from_mut(state)).guarding).write_volatile(0) };
+    set_guarding(state, 0);
+}
+
+fn set_guarding(state: &mut ThreadState, frame: usize) {
+    // SAFETY: I4: this thread's own state; a handler may come between this store and the next.
+    unsafe { (&raw mut state.guarding).write_volatile(frame) };
+}
+
+/// Whether a handler has interrupted this thread's guard at work. Else the guard's frame is gone: a handler jumped out of
+/// it. Frames below a live one show it; those elsewhere are believed for a while. To take a live one for gone does no
+/// harm: its stall goes on without a place, and nothing else is shared.
+fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
+    state.reentries += 1;
+    if here < state.guarding && state.reentries < REENTRIES {
+        return true;
+    }
+    stall::abandon(state);
+    false
 }
 
 fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
@@ -306,11 +342,15 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(before_thread);
     let slot = log::note(Note::Violation, site, (before, own), addr, state.index, other);
-    if table.flags & FLAG_WATCH != 0 || slot.is_some_and(|slot| slot.is_mute(MUTE)) {
+    if table.flags & FLAG_WATCH != 0 || is_mute(slot) || sink::is_sealed() {
         let _ = attempt(state, addr, size, site, How::Force);
         return;
     }
-    let clock = || if gate::is_on() { time::now() } else { sys::clock_ns(1) };
+    let clock = || match (gate::is_on(), sink::is_sealed()) {
+        (true, _) => time::now(),
+        (false, false) => sys::clock_ns(1),
+        (false, true) => 0,
+    };
     let begun = clock();
     let who = core::ptr::from_mut(state);
     let mut awaited = 0;
@@ -332,6 +372,7 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
             Ended::TimedOut => LogCounter::TimedOut,
             Ended::Futile => LogCounter::Futile,
             Ended::Mutual => LogCounter::Mutual,
+            Ended::Crowded => LogCounter::Crowded,
         },
         1,
     );
@@ -339,6 +380,15 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         settle(awaited, violation.addr);
     } else {
         let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// Whether a pair is no longer stalled for.
+fn is_mute(slot: Option<log::Slot>) -> bool {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    match slot {
+        Some(slot) => slot.is_mute(MUTE),
+        None => MADE.load(Ordering::Relaxed) >= UNLOGGED || MADE.fetch_add(1, Ordering::Relaxed) >= UNLOGGED,
     }
 }
 
@@ -351,7 +401,13 @@ fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::B
         return Some(unsafe { &*(near.1 as *const recorder::Block) });
     }
     let block = recorder::block(region, true)?;
-    *near = (region + 1, core::ptr::from_ref(block) as usize);
+    let near = core::ptr::from_mut(near);
+    // SAFETY: I4: this thread's own state. A handler in between finds no region rather than another one's block.
+    unsafe {
+        (&raw mut (*near).0).write_volatile(0);
+        (&raw mut (*near).1).write_volatile(core::ptr::from_ref(block) as usize);
+        (&raw mut (*near).0).write_volatile(region + 1);
+    }
     Some(block)
 }
 
@@ -432,7 +488,7 @@ fn announcement(state: &ThreadState, addr: u64) -> u64 {
 
 /// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
 fn settle(mark: u32, addr: u64) {
-    if gate::is_on() || mark == 0 {
+    if gate::is_on() || mark == 0 || sink::is_sealed() {
         return;
     }
     let Some(other) = threads().find(|other| recorder::thread_mark(other.index) == mark) else { return };
