@@ -93,8 +93,8 @@ impl Guarding {
     }
 
     /// Guards only the sites of these functions.
-    pub fn only(mut self, functions: &[&str]) -> Guarding {
-        let kept: Vec<u32> = functions.iter().flat_map(|function| self.sites_in(function)).collect();
+    pub fn only<S: AsRef<str>>(mut self, functions: &[S]) -> Guarding {
+        let kept: Vec<u32> = functions.iter().flat_map(|function| self.sites_in(function.as_ref())).collect();
         for image in &mut self.images {
             image.sites.retain(|(_, site)| kept.contains(site));
         }

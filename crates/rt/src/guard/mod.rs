@@ -10,7 +10,9 @@
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
-//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on.
+//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on. So is any pair while
+//!   all stalls in vain together have taken more than a second and an eighth of the run ([`is_patient`]): a table that is
+//!   all wrong makes a program a little slower, and no more.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
 //! NOTE \[Hooks come first\]
@@ -43,6 +45,9 @@ static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// One [`Quick`] for each site, in pages of ours.
 static QUICK: AtomicUsize = AtomicUsize::new(0);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
+/// When it began, and the time that was stalled in vain since.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 /// Where the log goes: inside the plan's mapping.
 static DIR_AT: AtomicUsize = AtomicUsize::new(0);
 static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +58,9 @@ static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 const MUTE: u32 = 8;
 /// Stalls for pairs that the log has no room for, all together: whether they pay is not known.
 const UNLOGGED: u32 = 64;
-/// Accesses that may interrupt the guard at work before it is taken for gone.
+/// Time that may be stalled in vain, beside an eighth of the run.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Accesses that may interrupt the guard at work before its frame is taken for gone.
 const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
 const SETTLE_NS: u64 = 20_000;
@@ -142,6 +149,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     FLAGS.store(parsed.flags, Ordering::Relaxed);
+    BEGUN.store(sys::clock_ns(1), Ordering::Relaxed);
     QUICK.store(quick, Ordering::Release);
     TABLE.store(page, Ordering::Release);
     Ok(())
@@ -291,13 +299,13 @@ pub fn at_site(addr: u64, size: u64, site: u32) {
         return;
     }
     let here = arch::stack_pointer();
+    state.doing.store(0, Ordering::Release);
     if state.guarding != 0 && is_interrupted(state, here) {
-        return log::count(LogCounter::Reentered, 1);
+        return look(state, addr, size, site, false);
     }
     state.reentries = 0;
     set_guarding(state, here);
-    state.doing.store(0, Ordering::Release);
-    look(state, addr, size, site);
+    look(state, addr, size, site, true);
     set_guarding(state, 0);
 }
 
@@ -306,9 +314,9 @@ fn set_guarding(state: &mut ThreadState, frame: usize) {
     unsafe { (&raw mut state.guarding).write_volatile(frame) };
 }
 
-/// Whether a handler has interrupted this thread's guard at work. Else the guard's frame is gone: a handler jumped out of
-/// it. Frames below a live one show it; those elsewhere are believed for a while. To take a live one for gone does no
-/// harm: its stall goes on without a place, and nothing else is shared.
+/// Whether a handler has interrupted this thread's guard at work: then nobody stalls. Else the guard's frame is gone: a
+/// handler jumped out of it. Frames above it tell; those below are believed for a while. To take a live one for gone
+/// does no harm: its stall goes on without a place, and everything else is made to be interrupted.
 fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
     state.reentries += 1;
     if here < state.guarding && state.reentries < REENTRIES {
@@ -318,7 +326,7 @@ fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
     false
 }
 
-fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
+fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: bool) {
     let Some(table) = table() else { return };
     let (addr, size) = match table.shift(site) {
         None => (addr, size),
@@ -346,12 +354,22 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         let _ = attempt(state, addr, size, site, How::Force);
         return;
     }
+    if !may_stall {
+        log::count(LogCounter::Reentered, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
     let clock = || match (gate::is_on(), sink::is_sealed()) {
         (true, _) => time::now(),
         (false, false) => sys::clock_ns(1),
         (false, true) => 0,
     };
     let begun = clock();
+    if !is_patient(begun) {
+        log::count(LogCounter::Spared, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
     let who = core::ptr::from_mut(state);
     let mut awaited = 0;
     let mut settled = || {
@@ -363,8 +381,12 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         is_settled
     };
     let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
+    let took = clock().saturating_sub(begun);
     if let Some(slot) = slot {
-        slot.stalled(clock().saturating_sub(begun), ended);
+        slot.stalled(took, ended);
+    }
+    if ended != Ended::Resolved {
+        IN_VAIN.fetch_add(took, Ordering::Relaxed);
     }
     log::count(
         match ended {
@@ -381,6 +403,12 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     } else {
         let _ = attempt(state, addr, size, site, How::Force);
     }
+}
+
+/// Whether stalls may still be made. Under control they cost no time.
+fn is_patient(now: u64) -> bool {
+    let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
+    gate::is_on() || IN_VAIN.load(Ordering::Relaxed) <= PATIENCE_NS + run / 8
 }
 
 /// Whether a pair is no longer stalled for.
