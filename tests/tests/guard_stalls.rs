@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use selvedge_drive::guard::table::RowSpec;
 use selvedge_drive::plan::PlanSpec;
-use selvedge_events::guard::{Entry, FLAG_WATCH, LogCounter, Note};
+use selvedge_events::guard::{Entry, FLAG_WATCH, HEADER, LogCounter, Note, ROW};
 use selvedge_events::plan::{Intervene, Observe};
 use selvedge_itest::{Built, Deployed, Ending, Guarding, Lab, Outcome};
 
@@ -314,7 +314,7 @@ fn memory_that_is_handed_out_again_begins_anew() {
 
 /// Eighty sites on one word, by two threads in all orders.
 fn crowd_of_pairs() -> String {
-    let mut text = String::from("static long x;\n");
+    let mut text = String::from("long x;\n");
     for i in 0..80 {
         text += &format!("APART static void f{i}(void) {{ x = {i}; }}\n");
     }
@@ -323,7 +323,10 @@ fn crowd_of_pairs() -> String {
     text += r#"};
     PLAIN static void *body(void *arg) {
         unsigned seed = (unsigned)(long)arg;
-        for (int i = 0; i < 60000; i++) all[rand_r(&seed) % 80]();
+        for (int i = 0; i < 60000; i++) {
+            all[rand_r(&seed) % 80]();
+            if (i % 4 == 0) sched_yield();
+        }
         return 0;
     }
     PLAIN int main(void) {
@@ -450,8 +453,9 @@ fn a_damaged_plan_is_said_and_the_program_runs_without() {
     // A sound plan around a table that is not.
     let table = guarding.table.to_bytes().expect("small");
     let mut damaged = vec![Vec::new(), table[..table.len() / 2].to_vec(), vec![0xff; table.len()]];
-    // Sites, where the rows are, a row's first site and its length.
-    for at in [28, 34, 64, 68] {
+    // Sites, where the rows are, and of the row that has something its first site, its length and where its bits are.
+    let row = HEADER + ROW * (only_site(&guarding, "take") as usize - 1);
+    for at in [28, 34, row, row + 4, row + 10] {
         let mut bytes = table.clone();
         bytes[at] ^= 0xff;
         damaged.push(bytes);

@@ -439,41 +439,49 @@ fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::B
     Some(block)
 }
 
-/// Looks at every location of an access, then records it there.
-fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, how: How) -> Result<(), Violation> {
+/// Looks at every location of an access, then records it there. Where it must not come now, it is recorded nowhere.
+fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: How) -> Result<(), Violation> {
     let end = addr.saturating_add(size);
     let words = || (addr >> 3..=(end - 1) >> 3).map(move |word| (word, addr.max(word << 3), end.min((word + 1) << 3)));
-    if how == How::Check && (addr ^ (end - 1)) >> 3 != 0 {
-        // Several words: all must agree before one is recorded.
+    if how == How::Check {
+        // All must agree before one is recorded.
         for (word, from, to) in words() {
             let Some(cells) = cells(state, word, from, to) else { continue };
+            if cells.len() == 1 && to == end && from == addr {
+                break;
+            }
             for (cell, at) in cells.iter().zip(from..) {
                 let reading = recorder::read(cell.load(Ordering::Acquire), state.mark, site);
                 check(site, &reading, at)?;
             }
         }
     }
+    // Once something is recorded, the rest is too: looked at again, it would seem to come after itself.
+    let forced = |how: How| if how == How::Check { How::Force } else { how };
     for (word, from, to) in words() {
         let Some(block) = block_of(state, word >> (REGION_SHIFT - 3)) else {
             log::count(LogCounter::NoMemory, 1);
             continue;
         };
         let shape = block.shape(word as usize);
+        let mut this = how;
         loop {
             let Some(cells) = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize) else {
                 log::count(LogCounter::NoMemory, 1);
                 break;
             };
-            let count = cells.len();
             for (cell, at) in cells.iter().zip(from..) {
-                record(state, cell, site, at, how)?;
+                record(state, cell, site, at, this)?;
+                this = forced(this);
             }
             // It may have been split meanwhile: then the bytes do not know yet.
             let again = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize);
-            if again.is_none_or(|cells| cells.len() == count) {
+            if again.is_none_or(|again| core::ptr::eq(again, cells)) {
                 break;
             }
+            this = How::Force;
         }
+        how = forced(how);
         if shape.load(Ordering::SeqCst) & WAITED != 0 {
             stall::ring(from);
         }
@@ -592,6 +600,15 @@ fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64)
     }
 }
 
+/// An access was recorded in a word that has changed meanwhile.
+#[cold]
+#[inline(never)]
+fn recorded(addr: u64, size: u64, site: u32) {
+    if let Some(state) = thread_state::current() {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
 /// The short way: one word, one shape, an access that belongs. Everything else takes the long one.
 ///
 /// Budget: about thirty instructions and one locked one.
@@ -606,16 +623,22 @@ pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
             // SAFETY: I7: blocks are never unmapped.
             let block = unsafe { &*(near.1 as *const recorder::Block) };
             let word = (addr >> 3) as usize;
-            if block.shape(word).load(Ordering::Relaxed) == recorder::shape(addr & 7, SIZE) {
+            let shape = recorder::shape(addr & 7, SIZE);
+            if block.shape(word).load(Ordering::Relaxed) == shape {
                 let cell = block.cell(word);
                 let now = cell.load(Ordering::Relaxed);
                 let reading = recorder::read(now, state.mark, site);
-                if belongs(site, reading.before, reading.own)
-                    && (reading.after == now
-                        || cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok())
-                {
-                    // Who began to stall between the look at the shape and the exchange looks again by itself.
-                    return;
+                if belongs(site, reading.before, reading.own) {
+                    if reading.after == now {
+                        return;
+                    }
+                    if cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                        // It may have been split between the look at the shape and the exchange, or waited at.
+                        if block.shape(word).load(Ordering::SeqCst) != shape {
+                            recorded(addr, SIZE, site);
+                        }
+                        return;
+                    }
                 }
             }
         }

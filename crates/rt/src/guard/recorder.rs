@@ -189,21 +189,30 @@ impl Block {
             }
         }
         let (from, len) = bytes_of(was);
-        let known = self.cell(word).load(Ordering::Acquire);
-        for cell in self.byte_cells(word, from, len)? {
-            // Two threads that split at once bring the same; what one of them has recorded since stays.
-            let _ = cell.compare_exchange(0, known, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        let bring = |was: u64, known: u64| {
+            for cell in self.byte_cells(word, from, len).into_iter().flatten() {
+                // Two threads that split at once bring the same; what one of them has recorded since stays.
+                let _ = cell.compare_exchange(was, known, Ordering::SeqCst, Ordering::Relaxed);
+            }
+        };
+        let known = self.cell(word).load(Ordering::SeqCst);
+        bring(0, known);
         let place = self.shape(word);
         let mut now = place.load(Ordering::Acquire);
         while now & !WAITED == was {
-            match place.compare_exchange(now, SPLIT | now & WAITED, Ordering::AcqRel, Ordering::Acquire) {
+            match place.compare_exchange(now, SPLIT | now & WAITED, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => {
                     super::log::count(selvedge_events::guard::LogCounter::Splits, 1);
                     break;
                 }
                 Err(other) => now = other,
             }
+        }
+        // Who recorded in the cell until now may not have seen the split; who records there from now on does, and tells
+        // the bytes itself.
+        let late = self.cell(word).load(Ordering::SeqCst);
+        if late != known {
+            bring(known, late);
         }
         Some(())
     }
