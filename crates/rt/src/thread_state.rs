@@ -123,8 +123,10 @@ pub struct ThreadState {
     pub inside: [u64; guard::INSIDE],
     /// How many.
     pub inside_count: u32,
-    /// Set while the guard is at work.
-    pub guarding: u32,
+    /// Where the guard's frame is while it is at work; else 0.
+    pub guarding: usize,
+    /// Accesses that have interrupted it.
+    pub reentries: u32,
     /// This thread as the guard's cells have it.
     pub mark: u32,
     /// Where the guard's blocks are: region + 1 and address.

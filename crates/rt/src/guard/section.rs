@@ -15,10 +15,10 @@ use selvedge_events::guard::{ENTRY, FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Ta
 use selvedge_events::pack::{NO_PC, split_pc};
 
 use super::log::{self, Ended};
-use super::{FLAGS, MUTE, belongs, look_at, recorder, stall, table};
+use super::{FLAGS, belongs, is_mute, is_patient, look_at, recorder, set_guarding, stall, stalled, table};
 use crate::gate::{Arrival, Visit, Woken, time};
 use crate::thread_state::{self, ThreadState};
-use crate::{modules, sys};
+use crate::{arch, modules, sink, sys};
 
 /// How often a thread waits for its turn at one lock.
 pub const ROUNDS: u32 = 16;
@@ -75,6 +75,7 @@ fn looks(state: &ThreadState) -> bool {
         && state.locks == 0
         && state.guarding == 0
         && state.internal == 0
+        && !sink::is_sealed()
 }
 
 /// Notes a violation; `None` where stalling for it has not paid.
@@ -82,14 +83,7 @@ fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(found.before_thread);
     let slot = log::note(Note::Violation, found.site, (found.before, found.own), found.addr, state.index, other);
-    if slot.is_some_and(|slot| slot.is_mute(MUTE)) { None } else { Some(slot) }
-}
-
-fn ended(slot: Option<log::Slot>, ns: u64, how: Ended) {
-    if let Some(slot) = slot {
-        slot.stalled(ns, how);
-    }
-    log::count(how.counter(), 1);
+    if is_mute(slot) { None } else { Some(slot) }
 }
 
 /// Takes the outermost lock, where threads run freely. What must come first may begin while this thread waits for the
@@ -118,13 +112,17 @@ fn before(lock: u64, pc: usize) -> bool {
     let Some(found) = violation(state, lock, pc) else { return true };
     let Some(slot) = note(state, &found) else { return false };
     let begun = sys::clock_ns(1);
+    if !is_patient(begun) {
+        return log::count(LogCounter::Spared, 1);
+    }
     let who = core::ptr::from_mut(state);
-    state.guarding = 1;
+    set_guarding(state, arch::stack_pointer());
     // SAFETY: I4: this thread's own state; `stall` does not touch the fields that a look does.
     let mut settled = || violation(unsafe { &mut *who }, lock, pc).is_none();
     let how = stall::stall(state, found.addr, found.site, table.stall_ns, &mut settled, &belongs);
-    state.guarding = 0;
-    ended(slot, sys::clock_ns(1).saturating_sub(begun), how);
+    set_guarding(state, 0);
+    let now = if sink::is_sealed() { begun } else { sys::clock_ns(1) };
+    stalled(slot, now.saturating_sub(begun), how);
     how == Ended::Resolved
 }
 
@@ -163,7 +161,7 @@ pub fn before_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
         Err(Woken::TimedOut) => Ended::TimedOut,
         Err(_) => Ended::Futile,
     };
-    ended(slot, time::now().saturating_sub(begun), how);
+    stalled(slot, time::now().saturating_sub(begun), how);
     how == Ended::Resolved
 }
 
