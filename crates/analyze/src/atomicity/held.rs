@@ -27,10 +27,18 @@ pub(super) struct Orders {
     /// The graph, without the order of locks that one node takes.
     pub(super) graph: LockOrder,
     /// Inserted locks that one node takes, with their slots.
-    pub(super) together: Vec<(FunctionId, NodeId, Vec<(Held, Origin)>)>,
+    pub(super) together: Vec<Together>,
     /// Slots that hold for reading while the thread wants the same lock more strongly.
     pub(super) upgrades: BTreeSet<(FunctionId, Origin)>,
     functions: Vec<Flowed>,
+}
+
+/// A node that takes several inserted locks.
+#[derive(Clone, Debug)]
+pub(super) struct Together {
+    pub(super) function: FunctionId,
+    pub(super) node: NodeId,
+    pub(super) taken: Vec<(Held, Origin)>,
 }
 
 /// Something that holds a lock.
@@ -314,8 +322,8 @@ impl Function<'_> {
         }
         if here.len() > 1 {
             let origin = |slot: SlotId| self.placed.slots[slot.0 as usize].origin;
-            let all = here.iter().map(|(lock, mode, slot)| (Held::Inserted(*lock, *mode), origin(*slot))).collect();
-            orders.together.push((self.id, node, all));
+            let taken = here.iter().map(|(lock, mode, slot)| (Held::Inserted(*lock, *mode), origin(*slot))).collect();
+            orders.together.push(Together { function: self.id, node, taken });
         }
         let none = Bits::none(self.placed.slots.len());
         match self.program.item(self.id, node) {
@@ -355,10 +363,11 @@ impl Function<'_> {
                 if !alone && self.provides(&slots, node, lock, mode) {
                     continue;
                 }
-                if let (Held::Inserted(same, Mode::Read), Some(origin)) = (held, origin) {
-                    if same == lock && mode > Mode::Read {
-                        orders.upgrades.insert((self.id, origin));
-                    }
+                if let (Held::Inserted(same, Mode::Read), Some(origin)) = (held, origin)
+                    && same == lock
+                    && mode > Mode::Read
+                {
+                    orders.upgrades.insert((self.id, origin));
                 }
             }
             let same = match (held, wanted) {

@@ -24,7 +24,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::held::Orders;
+use super::held::{Orders, Together};
 pub use super::lock_order::{Cause, Held, LockOrder};
 use super::place::{Hoist, InsertedId, Mode, Origin, Pair, Placement, Wanted, place_with};
 use super::program::{FunctionId, NodeId, Program, VariableId};
@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
         let rank = orders.graph.rank();
         let place_in_order =
             |held: Held| held.inserted().map(|lock| (rank.get(&lock).copied().unwrap_or(u32::MAX), lock));
-        for (function, node, mut taken) in std::mem::take(&mut orders.together) {
+        for Together { function, node, mut taken } in std::mem::take(&mut orders.together) {
             taken.sort_by_key(|(held, _)| place_in_order(*held));
             for (number, (held, origin)) in taken.iter().enumerate() {
                 for (later, _) in taken.iter().skip(number + 1).filter(|(later, _)| later.inserted() != held.inserted())

@@ -258,7 +258,7 @@ pub struct Placed {
     pub(super) from_callers: Callers,
     /// The nodes at which these are held still.
     pub(super) callers_hold: Bits,
-    /// By node: the modes in which locks are held in it on all paths.
+    /// By node with a call: the modes in which locks are held in it on all paths.
     must: Vec<BTreeMap<InsertedId, Mode>>,
 }
 
@@ -312,6 +312,15 @@ pub(super) fn place_with(program: &Program, summaries: &Summaries, wanted: &Want
     let mut functions = vec![Placed::default(); program.functions().len()];
     let mut stale = vec![true; program.functions().len()];
     let mut impossible = BTreeSet::new();
+    let mut pairs: Vec<Vec<Pair>> = vec![Vec::new(); program.functions().len()];
+    for pair in &wanted.pairs {
+        match pairs.get_mut(pair.function.ix()) {
+            Some(pairs) => pairs.push(*pair),
+            None => {
+                impossible.insert(*pair);
+            }
+        }
+    }
     loop {
         while stale.contains(&true) {
             for &function in summaries.callees_first.iter().rev() {
@@ -319,7 +328,8 @@ pub(super) fn place_with(program: &Program, summaries: &Summaries, wanted: &Want
                 if !std::mem::replace(&mut stale[function.ix()], false) || !known {
                     continue;
                 }
-                let work = Work { program, summaries, wanted, function, flow: program.flow(function) };
+                let (flow, pairs) = (program.flow(function), &pairs[function.ix()]);
+                let work = Work { program, summaries, wanted, pairs, function, flow };
                 let (placed, pairs) = work.place(&callers[function.ix()]);
                 impossible.extend(pairs);
                 for node in work.flow.nodes() {
@@ -385,6 +395,8 @@ struct Work<'a> {
     program: &'a Program,
     summaries: &'a Summaries,
     wanted: &'a Wanted,
+    /// Those of the function.
+    pairs: &'a [Pair],
     function: FunctionId,
     flow: &'a Flow,
 }
@@ -466,7 +478,7 @@ impl Work<'_> {
         let mut impossible = Vec::new();
         let mut behind: BTreeMap<(VariableId, NodeId), Bits> = BTreeMap::new();
         let mut ahead: BTreeMap<(VariableId, NodeId), Bits> = BTreeMap::new();
-        for pair in self.wanted.pairs.iter().filter(|pair| pair.function == self.function) {
+        for pair in self.pairs {
             let Some(&lock) = self.wanted.lock_of.get(&pair.variable) else { continue };
             let stops = |node| self.must_access(node, pair.variable);
             let ahead = ahead
@@ -553,11 +565,15 @@ impl Work<'_> {
             let same_lock = |other: Slot| other.lock == slot.lock;
             single.reason != Reason::Single || held(single.tail, single.slot, single.mode, &same_lock).is_none()
         });
+        let mut strongest: Vec<Option<Mode>> = vec![None; slots.len()];
+        for constraint in constraints.iter() {
+            let known = &mut strongest[constraint.slot.0 as usize];
+            *known = Some(constraint.mode).max(*known);
+        }
         for (number, slot) in slots.iter().enumerate() {
             let Origin::Head(variable, head) = slot.origin else { continue };
             let own = SlotId(number as u32);
-            let mode = constraints.iter().filter(|constraint| constraint.slot == own).map(|c| c.mode).max();
-            let Some(mode) = mode.filter(|_| self.must_access(head, variable)) else { continue };
+            let Some(mode) = strongest[number].filter(|_| self.must_access(head, variable)) else { continue };
             let same_variable = |other: Slot| matches!(other.origin, Origin::Head(of, _) if of == variable);
             if let Some(other) = held(head, own, mode, &same_variable) {
                 same[number] = other;
@@ -730,12 +746,15 @@ impl Work<'_> {
         before
     }
 
-    /// By node: the modes in which locks are held in it on all paths, by callers too.
+    /// By node with a call: the modes in which locks are held in it on all paths, by callers too.
     fn must_modes(&self, placed: &Placed) -> Vec<BTreeMap<InsertedId, Mode>> {
         let must = self.must_slots(&placed.slots, &placed.constraints, &placed.live);
         let heads = self.heads(&placed.constraints);
         let of_node = |node: NodeId| {
             let mut modes = BTreeMap::new();
+            if self.program.targets(self.function, node).is_empty() {
+                return modes;
+            }
             if placed.callers_hold.has(node.ix()) {
                 modes = placed.from_callers.clone().unwrap_or_default();
             }
