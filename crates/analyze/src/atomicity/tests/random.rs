@@ -253,6 +253,7 @@ struct Seen {
     hoisted: u32,
     unenforced: u32,
     enforced: u32,
+    merged: u32,
     explored: u32,
     /// Of these, cases in which the original cannot stand still.
     ends: u32,
@@ -285,6 +286,7 @@ fn check(case: &Case, seen: &mut Seen) -> TestCaseResult {
     seen.hoisted += u32::from(!resolved.wanted.hoists.is_empty());
     seen.unenforced += resolved.unenforced.len() as u32;
     seen.enforced += enforced_pairs.len() as u32;
+    seen.merged += resolved.merged.len() as u32;
     seen.explored += 1;
     Ok(())
 }
