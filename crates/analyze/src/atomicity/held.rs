@@ -372,7 +372,10 @@ impl Function<'_> {
             }
             let same = match (held, wanted) {
                 (Held::Program(held), Held::Program(wanted)) => held == wanted,
-                (Held::Inserted(held, _), Held::Inserted(wanted, _)) => held == wanted,
+                // A slot that reads is made one that updates first.
+                (Held::Inserted(held, has), Held::Inserted(wanted, mode)) => {
+                    held == wanted && (has == Mode::Read || has >= mode)
+                }
                 _ => false,
             };
             if !same {

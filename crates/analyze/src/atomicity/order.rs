@@ -11,7 +11,8 @@
 //! Departures:
 //! - **Upgrades.** Two threads that hold a lock for reading and both want it exclusively wait for each other; a circle of one lock, which
 //!   the paper does not have. Every slot that may see its lock wanted more strongly is held for [`Mode::Update`] instead: readers
-//!   still come in, other such slots do not.
+//!   still come in, other such slots do not. Where the wait for the readers is part of a larger circle, the lock is taken exclusively from
+//!   the beginning, which is hoisting it over itself.
 //! - **Locks that one node takes** have no order of their own; they get one that goes with the rest.
 //! - **What cannot be broken.** A lock that is wanted after a wait cannot be had ahead, since the wait takes it away. A circle
 //!   of inserted locks alone is merged into one lock then. In any other, the pairs that make the cheapest edge from an inserted lock are left
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::held::{Orders, Together};
 pub use super::lock_order::{Cause, Held, LockOrder};
 use super::place::{Hoist, InsertedId, Mode, Origin, Pair, Placement, Wanted, place_with};
-use super::program::{FunctionId, NodeId, Program, VariableId};
+use super::program::{FunctionId, LockId, NodeId, Program, VariableId};
 use super::summaries::Summaries;
 
 /// What one hoisted acquisition costs beside the nodes over which its lock is held.
@@ -63,6 +64,20 @@ pub struct Resolved {
     pub rounds: usize,
 }
 
+/// A lock whatever its mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lock {
+    Program(LockId),
+    Inserted(InsertedId),
+}
+
+fn whole(held: Held) -> Lock {
+    match held {
+        Held::Program(lock) => Lock::Program(lock),
+        Held::Inserted(lock, _) => Lock::Inserted(lock),
+    }
+}
+
 /// Places pairs and resolves circles.
 pub fn resolve(program: &Program, pairs: Vec<Pair>) -> Resolved {
     let summaries = Summaries::new(program);
@@ -71,15 +86,14 @@ pub fn resolve(program: &Program, pairs: Vec<Pair>) -> Resolved {
     let mut unenforced: Vec<_> = unresolved.impossible.iter().map(|pair| (*pair, Unenforced::NoPath)).collect();
     wanted.retain(|pair| !unresolved.impossible.contains(pair));
     let mut resolver = Resolver { program, summaries: &summaries, wanted, ..Resolver::new(program, &summaries) };
-    let before = resolver.look().1.graph;
-    let mut rounds = 0;
-    let (placement, after) = loop {
+    let mut look = resolver.look();
+    let before = look.graph.clone();
+    let mut rounds = 1;
+    while resolver.improve(&look) {
+        look = resolver.look();
         rounds += 1;
-        let (placement, orders) = resolver.look();
-        if !resolver.improve(&placement, &orders) {
-            break (placement, orders.graph);
-        }
-    };
+    }
+    let Look { placement, graph: after, .. } = look;
     unenforced.extend(resolver.dropped.iter().map(|pair| (*pair, Unenforced::Circle)));
     let mut locks: BTreeMap<InsertedId, Vec<VariableId>> = BTreeMap::new();
     for (variable, lock) in &resolver.wanted.lock_of {
@@ -94,43 +108,67 @@ struct Resolver<'a> {
     summaries: &'a Summaries,
     wanted: Wanted,
     dropped: BTreeSet<Pair>,
+    /// Which lock comes before which, as far as that was decided: such an order is not turned around again.
+    decided: BTreeSet<(Lock, Lock)>,
+    /// Locks whose readers count as in each other's way.
+    strict: BTreeSet<InsertedId>,
     /// Hoists that are not to be tried again.
     banned: BTreeSet<(FunctionId, InsertedId, NodeId, NodeId)>,
 }
 
+/// What there is in a round.
+struct Look {
+    placement: Placement,
+    orders: Orders,
+    /// The order of locks, with that of locks that one node takes.
+    graph: LockOrder,
+}
+
 impl<'a> Resolver<'a> {
     fn new(program: &'a Program, summaries: &'a Summaries) -> Resolver<'a> {
-        let (dropped, banned) = (BTreeSet::new(), BTreeSet::new());
-        Resolver { program, summaries, wanted: Wanted::default(), dropped, banned }
+        Resolver {
+            program,
+            summaries,
+            wanted: Wanted::default(),
+            dropped: BTreeSet::new(),
+            decided: BTreeSet::new(),
+            strict: BTreeSet::new(),
+            banned: BTreeSet::new(),
+        }
     }
 
     /// The placement as it is wanted now, and the order of locks in it. Gives locks that one node takes their order.
-    fn look(&mut self) -> (Placement, Orders) {
-        let placement = place_with(self.program, self.summaries, &self.wanted);
+    fn look(&mut self) -> Look {
+        let mut placement = place_with(self.program, self.summaries, &self.wanted);
         let mut orders = Orders::new(self.program, self.summaries, &placement);
+        orders.graph.strict.clone_from(&self.strict);
         let rank = orders.graph.rank();
-        let place_in_order =
-            |held: Held| held.inserted().map(|lock| (rank.get(&lock).copied().unwrap_or(u32::MAX), lock));
-        for Together { function, node, mut taken } in std::mem::take(&mut orders.together) {
-            taken.sort_by_key(|(held, _)| place_in_order(*held));
+        let mut graph = orders.graph.clone();
+        for Together { function, node, taken } in &mut orders.together {
+            taken.sort_by_key(|(held, _)| {
+                held.inserted().map(|lock| (rank.get(&lock).copied().unwrap_or(u32::MAX), lock))
+            });
             for (number, (held, origin)) in taken.iter().enumerate() {
                 for (later, _) in taken.iter().skip(number + 1).filter(|(later, _)| later.inserted() != held.inserted())
                 {
-                    let cause =
-                        Cause { function, taken_at: node, slot: Some(*origin), wanted_at: node, hoistable: false };
-                    orders.graph.add(*held, *later, cause);
+                    let (taken_at, wanted_at, slot) = (*node, *node, Some(*origin));
+                    graph.add(
+                        *held,
+                        *later,
+                        Cause { function: *function, taken_at, slot, wanted_at, hoistable: false },
+                    );
                 }
             }
         }
-        if self.wanted.rank == rank {
-            return (placement, orders);
+        if self.wanted.rank != rank {
+            self.wanted.rank = rank;
+            placement = place_with(self.program, self.summaries, &self.wanted);
         }
-        self.wanted.rank = rank;
-        (place_with(self.program, self.summaries, &self.wanted), orders)
+        Look { placement, orders, graph }
     }
 
     /// One round; says whether something was changed.
-    fn improve(&mut self, placement: &Placement, orders: &Orders) -> bool {
+    fn improve(&mut self, Look { placement, orders, graph }: &Look) -> bool {
         let known = self.wanted.updates.len();
         self.wanted.updates.extend(&orders.upgrades);
         if known != self.wanted.updates.len() {
@@ -139,9 +177,24 @@ impl<'a> Resolver<'a> {
         let circles = orders.graph.circles();
         for circle in &circles {
             let cost = |held, wanted| self.cost(placement, orders, held, wanted);
-            match orders.graph.cheapest_break(circle, cost) {
+            let decided = |held, wanted| self.decided.contains(&(whole(held), whole(wanted)));
+            let kept = |held, wanted| cost(held, wanted).filter(|_| !decided(held, wanted));
+            let broken = orders.graph.cheapest_break(circle, kept);
+            match broken.or_else(|| orders.graph.cheapest_break(circle, cost)) {
                 Some(edges) => edges.into_iter().for_each(|(held, wanted)| self.hoist(placement, orders, held, wanted)),
                 None => self.give_up(placement, &orders.graph, circle),
+            }
+        }
+        if !circles.is_empty() {
+            return true;
+        }
+        // What one node takes goes round with the rest. Only orders of read locks leave its order open in such a way; they count from now on.
+        let circles = graph.circles();
+        for circle in &circles {
+            let known = self.strict.len();
+            self.strict.extend(circle.iter().filter_map(|held| held.inserted()));
+            if known == self.strict.len() {
+                self.give_up(placement, graph, circle);
             }
         }
         !circles.is_empty()
@@ -171,6 +224,10 @@ impl<'a> Resolver<'a> {
     /// Has the wanted lock taken ahead of the held one.
     fn hoist(&mut self, placement: &Placement, orders: &Orders, held: Held, wanted: Held) {
         let Held::Inserted(lock, mode) = wanted else { return };
+        if whole(held) != whole(wanted) {
+            self.decided.remove(&(whole(held), whole(wanted)));
+            self.decided.insert((whole(wanted), whole(held)));
+        }
         for cause in orders.graph.edges.get(&(held, wanted)).into_iter().flatten() {
             let key = (cause.function, lock, cause.wanted_at);
             let nothing = || Hoist { mode, heads: BTreeSet::new(), nodes: BTreeSet::new() };
@@ -222,6 +279,7 @@ impl<'a> Resolver<'a> {
     fn begin_again(&mut self) {
         self.wanted.hoists.clear();
         self.wanted.updates.clear();
+        self.decided.clear();
     }
 
     fn drop_pairs(&mut self, mut goes: impl FnMut(&Pair) -> bool) {

@@ -171,3 +171,14 @@ fn counts_are_by_what_is_done() {
     assert_eq!(resolved.placement.counts(), [0, 1, 1, 1]);
     assert!(Mode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
 }
+
+#[test]
+fn an_upgrade_that_waits_for_a_reader_is_part_of_a_circle() {
+    // One reads x and wants k; one has k and wants to update x; one updates x and wants to write it.
+    let reads = "reads: 1 read x -> 2; 2 lock k -> 3; 3 unlock k -> 4; 4 read x";
+    let writes = "writes: 1 lock k -> 2; 2 read x -> 3; 3 unlock k -> 4; 4 write x";
+    let written = program(&[reads, writes], &["reads", "writes"]);
+    let resolved = resolve(&written.program, written.pairs(&["reads x 1 4 R", "writes x 2 4 R"]));
+    assert_eq!(resolved.unenforced, []);
+    check(&written, &resolved, &["reads", "writes", "writes"], &[]);
+}
