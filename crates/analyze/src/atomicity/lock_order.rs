@@ -12,10 +12,11 @@
 //! [`EXACT`] vertices, in time exponential in that, and one vertex after the other beyond.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::bits::Bits;
 use super::place::{InsertedId, Mode, Origin};
-use super::program::{FunctionId, LockId, NodeId};
+use super::program::{FunctionId, LockId, NodeId, Program};
 
 /// Components up to this size are broken at the least cost.
 pub(super) const EXACT: usize = 12;
@@ -93,6 +94,27 @@ impl LockOrder {
         let circles = components(&next).into_iter().filter(|component| component.len() > 1);
         let circles = circles.map(|component| component.into_iter().map(|v| vertices[v]).collect::<Vec<_>>());
         circles.filter(|circle| circle.iter().any(|vertex| vertex.inserted().is_some())).collect()
+    }
+
+    /// The graph in the language of Graphviz; edges of circles are red.
+    pub fn dot(&self, program: &Program) -> String {
+        let name = |held: &Held| {
+            let name = match held {
+                Held::Program(lock) => program.locks().get(lock.ix()).map(|class| class.name.clone()),
+                Held::Inserted(lock, mode) => {
+                    program.variables().get(lock.0 as usize).map(|name| format!("{mode} lock of {name}"))
+                }
+            };
+            let quoted: String = name.unwrap_or_default().chars().flat_map(char::escape_default).collect();
+            format!("\"{quoted}\"")
+        };
+        let red: BTreeSet<(Held, Held)> = self.circles().iter().flat_map(|circle| self.inside(circle)).collect();
+        let mut text = String::from("digraph {\n");
+        for edge in self.edges.keys() {
+            let colour = if red.contains(edge) { " [color=red]" } else { "" };
+            let _ = writeln!(text, "  {} -> {}{colour};", name(&edge.0), name(&edge.1));
+        }
+        text + "}\n"
     }
 
     /// The edges inside a circle.

@@ -536,13 +536,14 @@ impl Work<'_> {
     /// Section 8: the lock is held along all paths from the hoisted acquisition to the node that needs it.
     fn hoists(&self, found: &mut Constraints) {
         let all = (self.function, InsertedId(0), NodeId(0))..=(self.function, InsertedId(u32::MAX), NodeId(u32::MAX));
-        for (&(_, lock, tail), hoist) in self.wanted.hoists.range(all) {
+        let known = |node: &NodeId| node.ix() < self.flow.len();
+        for (&(_, lock, tail), hoist) in self.wanted.hoists.range(all).filter(|((.., tail), _)| known(tail)) {
             let mut nodes = Bits::none(self.flow.len());
             for node in hoist.nodes.iter().chain(&hoist.heads).chain([&tail]) {
                 nodes.put(node.ix());
             }
             let slot = found.slot(lock, Origin::Hoist(lock, tail));
-            let heads = hoist.heads.iter().copied().collect();
+            let heads = hoist.heads.iter().copied().filter(known).collect();
             let (mode, reason) = (hoist.mode, Reason::Hoist);
             found.constraints.push(Constraint { slot, heads, tail, mode, reason, pair: None, nodes });
         }

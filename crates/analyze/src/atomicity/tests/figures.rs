@@ -79,6 +79,9 @@ fn figure_2_the_exclusive_lock_is_hoisted_over_the_program_s() {
     let log = Held::Program(LockId(0));
     assert!(resolved.before.circles().iter().any(|circle| circle.contains(&log)));
     assert_eq!(resolved.after.circles(), Vec::<Vec<Held>>::new());
+    let picture = resolved.before.dot(&written.program);
+    assert!(picture.contains("  \"LOCK_log\" -> \"exclusive lock of log_type\" [color=red];\n"), "{picture}");
+    assert!(!resolved.after.dot(&written.program).contains("red"));
     // (C) is the extra acquisition before 810. (A) reads, and says that it will want more: two threads at (C) would wait for
     // each other otherwise, which the paper does not see.
     let new_file = expected(&[

@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 
+use super::super::bind::bind;
 use super::super::interpret::{Choice, Machine, Start};
 use super::super::order::{Resolved, resolve};
 use super::super::place::{Pair, Wanted, place};
-use super::super::profile::{Atomicity, Frame, Learner, PairKey, Profile, ProfileNames, Touch};
+use super::super::profile::{Frame, Learner, Profile, ProfileNames, Touch};
 use super::super::program::{
     Access, Block, BlockId, ConditionId, Function, FunctionId, Item, LockClass, LockId, NodeId, Program, VariableId,
 };
@@ -362,14 +363,10 @@ fn learn(case: &Case, seeds: &[u64]) -> Vec<Pair> {
     }
     let profile = Profile::from_text(&profile.to_text()).unwrap();
     let number = |text: &str| text.parse::<u32>().unwrap();
-    let pair = |(variable, key, atomicity): (&str, &PairKey, Atomicity)| Pair {
-        function: FunctionId(number(&key.function)),
-        variable: VariableId(number(variable)),
-        first: NodeId(number(&key.first)),
-        second: NodeId(number(&key.second)),
-        exclusive: atomicity == Atomicity::Exclusive,
-    };
-    profile.atomic_pairs().map(pair).collect()
+    let point = |function: &str, label: &str| Some((FunctionId(number(function)), NodeId(number(label))));
+    let bound = bind(&profile, |name| Some(VariableId(number(name))), point);
+    assert_eq!(bound.unknown, []);
+    bound.pairs
 }
 
 #[test]
