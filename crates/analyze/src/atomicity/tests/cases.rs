@@ -182,3 +182,49 @@ fn an_upgrade_that_waits_for_a_reader_is_part_of_a_circle() {
     assert_eq!(resolved.unenforced, []);
     check(&written, &resolved, &["reads", "writes", "writes"], &[]);
 }
+
+#[test]
+fn a_lock_that_is_wanted_after_a_wait_cannot_be_had_ahead() {
+    // x is wanted under k after a wait that takes our locks and leaves k: in the function that has k, and in one that it calls.
+    let other = "other: 1 write x -> 2; 2 lock k -> 3; 3 unlock k -> 4; 4 write x";
+    for texts in [
+        &["main: 1 lock k -> 2; 2 wait c -> 3; 3 write x -> 4; 4 unlock k"][..],
+        &["main: 1 lock k -> 2; 2 call g -> 3; 3 unlock k", "g: 1 wait c -> 2; 2 write x"],
+    ] {
+        let all: Vec<&str> = texts.iter().copied().chain([other, "signals: 1 signal c"]).collect();
+        let written = program(&all, &["main", "other", "signals"]);
+        let pairs = written.pairs(&["other x 1 4 X"]);
+        let resolved = resolve(&written.program, pairs.clone());
+        assert_eq!(resolved.unenforced, [(pairs[0], Unenforced::Circle)]);
+        check(&written, &resolved, &["main", "other", "signals"], &[]);
+    }
+    // The condition's own mutex is given back while it waits: nobody waits for it because of that.
+    let main = "main: 1 lock k -> 2; 2 wait c k -> 3; 3 unlock k";
+    let written = program(&[main, other, "signals: 1 signal c"], &["main", "other", "signals"]);
+    let resolved = resolve(&written.program, written.pairs(&["other x 1 4 X"]));
+    assert_eq!(resolved.unenforced, []);
+    check(&written, &resolved, &["main", "other", "other", "signals"], &[]);
+}
+
+#[test]
+fn a_lock_that_a_loop_wants_again_and_again_is_held_around_it() {
+    let f = "f: 1 lock k -> 2; 2 -> 3 5; 3 write x -> 4; 4 -> 2; 5 unlock k -> 6; 6";
+    let g = "g: 1 write x -> 2; 2 lock k -> 3; 3 unlock k -> 4; 4 write x -> 5; 5";
+    let written = program(&[f, g], &["f", "g"]);
+    let resolved = resolve(&written.program, written.pairs(&["g x 1 4 X"]));
+    assert_eq!(resolved.unenforced, []);
+    assert_eq!(written.placed(&resolved.placement, "f"), expected(&[("1", &["+X x^3"]), ("5", &["-x^3"])]));
+    check(&written, &resolved, &["f", "g", "f"], &[0, 0, 1]);
+}
+
+#[test]
+fn recursion_and_indirect_calls_are_seen_through() {
+    let f = "f: 1 lock k -> 2; 2 unlock k -> 3; 3 -> 4 5; 4 call f|g -> 5; 5";
+    let g = "g: 1 write x -> 2; 2 call f -> 3; 3 write x -> 4; 4";
+    let h = "h: 1 lock k -> 2; 2 read x -> 3; 3 unlock k";
+    let written = program(&[f, g, h], &["f", "g", "h"]);
+    let resolved = resolve(&written.program, written.pairs(&["g x 1 3 X"]));
+    assert_eq!(resolved.unenforced, []);
+    assert!(resolved.before.circles().len() == 1 && resolved.after.circles().is_empty());
+    check(&written, &resolved, &["g", "h", "g"], &[0, 0, 0, 1, 1]);
+}
