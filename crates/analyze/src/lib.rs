@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atomicity;
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
