@@ -9,6 +9,7 @@
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
+pub mod graph;
 pub mod history;
 pub mod import;
 pub mod invariant;
