@@ -3,7 +3,7 @@
 //! Only runs that passed are predicted from: what they hide is what nobody has seen yet. A run that fails by itself is
 //! kept as a clip.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::Prediction;
@@ -219,18 +219,23 @@ fn spec(options: &HuntOptions, number: u32) -> Option<Spec> {
 
 fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) -> Result<Recorded, HuntError> {
     let dir: PathBuf = prepared.scratch.path().join(format!("recorded-{number}"));
-    std::fs::create_dir_all(&dir).map_err(HuntError::Dir)?;
     let clip = Clip { by_strategy: spec(options, number), ..base.clone() };
+    record_clip(clip, &dir, options.effort.timeout)
+}
+
+/// Records a run of a clip, which says how it is judged; its files go to `dir`.
+pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration) -> Result<Recorded, HuntError> {
+    std::fs::create_dir_all(dir).map_err(HuntError::Dir)?;
     let begin = Instant::now();
-    let (end, answer) = ready(&clip, &dir, Alone { record: true, ..Alone::default() })?.run(options.effort.timeout)?;
+    let (end, answer) = ready(&clip, dir, Alone { record: true, ..Alone::default() })?.run(timeout)?;
     let duration = begin.elapsed();
     let run = ControlledRun { end, answer, duration };
     let mut label = outcome(&run);
-    if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (&options.oracle, label) {
-        label = ask_oracle(oracle, &dir, end)?;
+    if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (&clip.oracle, label) {
+        label = ask_oracle(oracle, dir, end)?;
     }
-    let wrong: Option<Wrong> = wrong(&run, &label, &dir);
-    let opened = Run::open(&dir).unwrap_or(Run { processes: Vec::new() });
+    let wrong: Option<Wrong> = wrong(&run, &label, dir);
+    let opened = Run::open(dir).unwrap_or(Run { processes: Vec::new() });
     let events = opened.processes.iter().map(|process| process.summary().events).sum();
     let clip = Clip { outcome: label, wrong, steps: run.answer.steps, digest: run.answer.digest, ..clip };
     Ok(Recorded { clip, run: opened, events, duration })

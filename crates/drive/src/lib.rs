@@ -29,3 +29,4 @@ pub mod run;
 pub mod server;
 pub mod store;
 pub mod survey;
+pub mod vary;
