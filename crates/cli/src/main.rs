@@ -53,6 +53,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Minimize(args) => command::minimize::run(&args),
         Command::Hunt(args) => command::hunt::run(args),
         Command::Predict(args) => command::predict::run(&args),
+        Command::Rank(args) => command::rank::run(&args),
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),
         Command::Demo(args) => command::demo::run(&args),

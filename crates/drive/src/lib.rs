@@ -23,6 +23,7 @@ pub mod minimize;
 pub mod plan;
 pub mod program;
 pub mod pursue;
+pub mod rank;
 pub mod record;
 pub mod replay;
 pub mod run;

@@ -8,15 +8,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use selvedge_image::{Image, Symboliser};
+use selvedge_events::hooks::{HookClass, Rw};
+use selvedge_image::{Loaded, Symboliser, load_or_build};
 
 use crate::names::Source;
 
 /// Names sites by build-id and offset.
 #[derive(Debug, Default)]
 pub struct CodePoints {
-    images: BTreeMap<Vec<u8>, (PathBuf, Symboliser)>,
-    known: RefCell<BTreeMap<(Vec<u8>, u32), Rc<Source>>>,
+    images: BTreeMap<Vec<u8>, Known>,
+    known: RefCell<BTreeMap<Place, Rc<Source>>>,
+}
+
+/// Build-id and offset.
+type Place = (Vec<u8>, u32);
+
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    loaded: Loaded,
+    symboliser: Symboliser,
 }
 
 impl CodePoints {
@@ -30,8 +41,9 @@ impl CodePoints {
         if self.images.contains_key(build_id) {
             return;
         }
-        if let Some(image) = Image::open(path).ok().filter(|image| image.build_id() == build_id) {
-            self.images.insert(build_id.to_vec(), (path.to_owned(), Symboliser::new(&image)));
+        if let Some(loaded) = load_or_build(path).ok().filter(|loaded| loaded.image.build_id() == build_id) {
+            let symboliser = Symboliser::new(&loaded.image);
+            self.images.insert(build_id.to_vec(), Known { path: path.to_owned(), loaded, symboliser });
         }
     }
 
@@ -46,8 +58,25 @@ impl CodePoints {
         source
     }
 
+    /// What a site does to memory: `read`, `write`, or `access` where that is not known.
+    pub fn access(&self, build_id: &[u8], offset: u32) -> &'static str {
+        let hook = self.images.get(build_id).and_then(|known| {
+            let at = known.loaded.entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
+            known.loaded.entries.get(at)?.hook.get()
+        });
+        let rw = hook.and_then(|hook| match hook.class {
+            HookClass::Range { rw } => Some(rw),
+            _ => hook.access().map(|(rw, _)| rw),
+        });
+        match rw {
+            Some(Rw::Read) => "read",
+            Some(Rw::Write | Rw::ReadWrite) => "write",
+            None => "access",
+        }
+    }
+
     fn look_up(&self, build_id: &[u8], offset: u32) -> Source {
-        let Some((path, symboliser)) = self.images.get(build_id) else {
+        let Some(Known { path, symboliser, .. }) = self.images.get(build_id) else {
             let short: String = build_id.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
             return Source { code: Some((short, offset)), ..Source::default() };
         };

@@ -20,6 +20,8 @@ pub mod hang;
 pub mod interleaving;
 pub mod json;
 pub mod names;
+pub mod ranking;
+pub mod ranking_svg;
 pub mod std_form;
 pub mod summary;
 pub mod text;

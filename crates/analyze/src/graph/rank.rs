@@ -113,6 +113,8 @@ pub struct Evidence {
     pub failing: u32,
     /// Passing runs that have it.
     pub passing: u32,
+    /// Whether passing runs have the pair of sites in some contexts.
+    pub pair_passes: bool,
 }
 
 /// The code points in order, the most likely first; equal ones in the order of their numbers.
@@ -187,6 +189,7 @@ pub fn rank(
     for evidence in ranking.points.iter_mut().flat_map(|ranked| &mut ranked.evidence) {
         evidence.failing = suspects.edge(evidence.from, evidence.to).runs;
         evidence.passing = passed.edge(evidence.from, evidence.to).runs;
+        evidence.pair_passes = passed.has_sites(evidence.from.site(), evidence.to.site());
     }
     ranking.points.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.point.cmp(&b.point)));
     Ok(ranking)
@@ -294,7 +297,7 @@ impl Charged {
     fn keep(&mut self, (from, to): (Node, Node), weight: f64) {
         match self.best.iter_mut().find(|known| (known.from, known.to) == (from, to)) {
             Some(known) => known.weight = known.weight.max(weight),
-            None => self.best.push(Evidence { from, to, weight, failing: 0, passing: 0 }),
+            None => self.best.push(Evidence { from, to, weight, failing: 0, passing: 0, pair_passes: false }),
         }
         self.best.sort_by(|a, b| b.weight.total_cmp(&a.weight).then((a.from, a.to).cmp(&(b.from, b.to))));
         self.best.truncate(MOST_EVIDENCE);
@@ -377,7 +380,7 @@ fn by_paper(
     for ((point, _), (count, (from, to))) in &seen {
         let total = totals.get(point).copied().unwrap_or(1).max(1);
         let score = 1.0 - f64::from(*count) / f64::from(total);
-        let evidence = Evidence { from: *from, to: *to, weight: score, failing: 0, passing: 0 };
+        let evidence = Evidence { from: *from, to: *to, weight: score, failing: 0, passing: 0, pair_passes: false };
         let known = ranked.entry(*point).or_insert(Ranked { point: *point, score: f64::MIN, evidence: Vec::new() });
         if score > known.score {
             known.score = score;

@@ -284,6 +284,13 @@ impl Graph {
         self.edges.binary_search_by_key(&(from, to), EdgeRow::key).is_ok()
     }
 
+    /// Whether it has an edge between these sites, in whatever contexts; `None` is nobody.
+    pub fn has_sites(&self, from: Option<Site>, to: Option<Site>) -> bool {
+        let begin = self.edges.partition_point(|row| row.from.site() < from);
+        let rest = self.edges.get(begin..).unwrap_or_default();
+        rest.iter().take_while(|row| row.from.site() == from).any(|row| row.to.site() == to)
+    }
+
     /// The count of a node; nothing for one that it does not have.
     pub fn node(&self, node: Node) -> Count {
         let found = self.nodes.binary_search_by_key(&node, |row| row.node).ok();

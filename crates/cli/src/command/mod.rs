@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod minimize;
 pub(crate) mod predict;
 pub(crate) mod pursued;
+pub(crate) mod rank;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod runs;
