@@ -34,6 +34,8 @@ pub struct RankedEdge {
     pub passing: u32,
     /// Whether passing runs have the pair of places, be it in other contexts.
     pub pair_passes: bool,
+    /// Whether it speaks for the bug where it does not happen.
+    pub is_missing: bool,
 }
 
 /// A place in the code, and what its thread had lately seen of the others.

@@ -46,6 +46,9 @@ pub fn why(edge: &RankedEdge, ground: Ground) -> String {
         ),
         false => format!("in {} of {} runs", edge.failing, ground.failing),
     };
+    if edge.is_missing {
+        return format!("missing: {sentence}: only {runs}");
+    }
     let known = match (ground.is_labelled() && edge.passing == 0, edge.pair_passes) {
         (true, true) => "; passing runs have these two only in other contexts",
         (true, false) => "; passing runs never have these two together",
@@ -135,6 +138,7 @@ mod tests {
             failing: 20,
             passing: 0,
             pair_passes: true,
+            is_missing: false,
         };
         assert_eq!(
             why(&edge, ground),

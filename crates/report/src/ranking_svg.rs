@@ -29,7 +29,7 @@ const STYLE: &str = "\
 text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:var(--ink)}\
 .title{font-size:14px;font-weight:600}.soft{fill:var(--soft);font-size:11px}\
 .box{fill:var(--box);stroke:var(--line)}.box.hot{stroke:var(--hot);stroke-width:2}\
-.edge{fill:none;stroke:var(--calm);stroke-width:1.5}.edge.hot{stroke:var(--hot);stroke-width:2.5}\
+.edge{fill:none;stroke:var(--calm);stroke-width:1.5}.edge.hot{stroke:var(--hot);stroke-width:2.5}.edge.missing{stroke-dasharray:6 4}\
 .count{font-size:11px;fill:var(--soft)}.count.hot{fill:var(--hot);font-weight:600}";
 
 /// Draws edges; `title` stands above.
@@ -60,9 +60,13 @@ pub fn draw(title: &str, edges: &[Drawn]) -> String {
     let mut labels: Vec<u32> = Vec::new();
     for (from, to, drawn) in lines {
         let hot = if drawn.is_evidence { " hot" } else { "" };
+        let missing = if drawn.edge.is_missing { " missing" } else { "" };
         let (begin, end) = (20 + BOX_WIDTH, right_x);
         let (y1, y2, middle) = (middle(from), middle(to), (begin + end) / 2);
-        let _ = writeln!(svg, "<path class=\"edge{hot}\" d=\"M{begin} {y1}C{middle} {y1} {middle} {y2} {end} {y2}\"/>");
+        let _ = writeln!(
+            svg,
+            "<path class=\"edge{hot}{missing}\" d=\"M{begin} {y1}C{middle} {y1} {middle} {y2} {end} {y2}\"/>"
+        );
         // Labels of curves that cross in the middle do not lie on each other.
         let mut at = u32::midpoint(y1, y2);
         while labels.iter().any(|known| known.abs_diff(at) < 14) {
@@ -111,6 +115,7 @@ fn middle(row: u32) -> u32 {
 
 fn counted(edge: &RankedEdge) -> String {
     match (edge.failing, edge.passing) {
+        _ if edge.is_missing => format!("missed in all but {} failing", edge.failing),
         (failing, 0) => format!("{failing} failing"),
         (0, passing) => format!("{passing} passing"),
         (failing, passing) => format!("{failing} failing, {passing} passing"),
@@ -166,7 +171,14 @@ mod tests {
             access: "read".to_owned(),
             context: vec!["LcRd".to_owned()],
         };
-        let edge = RankedEdge { from: from.map(node), to: node(to), failing: 3, passing: 1, pair_passes: true };
+        let edge = RankedEdge {
+            from: from.map(node),
+            to: node(to),
+            failing: 3,
+            passing: 1,
+            pair_passes: true,
+            is_missing: false,
+        };
         Drawn { edge, is_evidence: true }
     }
 

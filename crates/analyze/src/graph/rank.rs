@@ -20,7 +20,9 @@
 //! passing run has weigh nothing.
 //!
 //! **Suspicious.** A node or edge weighs the share of failing runs that have it less that of passing runs, and never less than
-//! nothing. Without labels it is the same as rare.
+//! nothing. An edge that passing runs have more often weighs the same in the failing runs that lack it, just after the time
+//! at which passing runs have it: what should have happened and did not is as telling (the paper's Figure 2). Without labels
+//! it is the same as rare.
 //!
 //! In both, every run (every failing run, where there are labels) is walked from its beginning. What has weight w gives w to its
 //! code points, as far as nothing before it explains the run already: each moment leaves 1 - 0.9 w of what was left
@@ -115,6 +117,8 @@ pub struct Evidence {
     pub passing: u32,
     /// Whether passing runs have the pair of sites in some contexts.
     pub pair_passes: bool,
+    /// Whether it speaks for the bug where it does *not* happen.
+    pub is_missing: bool,
 }
 
 /// The code points in order, the most likely first; equal ones in the order of their numbers.
@@ -176,7 +180,13 @@ pub fn rank(
     let images = suspects.union(&passed)?.images;
     let (suspects, passed) = (suspects.with_images(&images), passed.with_images(&images));
     let runs: Vec<Cow<'_, Graph>> = chosen.iter().map(|graph| graph.with_images(&images)).collect();
-    let mut points = Points { of: FxHashMap::default(), point_of: &mut point_of, images: &images };
+    let mut points = Points {
+        of: FxHashMap::default(),
+        numbers: FxHashMap::default(),
+        names: Vec::new(),
+        point_of: &mut point_of,
+        images: &images,
+    };
     let scored = match score {
         Score::Paper => by_paper(&runs, &passed, is_labelled, &mut points)?,
         Score::Rare | Score::Suspicious => {
@@ -195,23 +205,39 @@ pub fn rank(
     Ok(ranking)
 }
 
-/// The code points of sites, asked for once each.
+/// The code points of sites, asked for once each, and numbered as they come.
 struct Points<'a> {
-    of: FxHashMap<Site, PointNo>,
+    of: FxHashMap<Site, u32>,
+    numbers: FxHashMap<PointNo, u32>,
+    /// The caller's numbers.
+    names: Vec<PointNo>,
     point_of: &'a mut dyn FnMut(&BuildId, u32) -> PointNo,
     images: &'a [BuildId],
 }
 
 impl Points<'_> {
-    fn of(&mut self, node: Node) -> Option<PointNo> {
+    fn of(&mut self, node: Node) -> Option<u32> {
         let site = node.site()?;
         if let Some(known) = self.of.get(&site) {
             return Some(*known);
         }
-        let point = (self.point_of)(self.images.get(usize::from(site.image))?, site.offset);
-        self.of.insert(site, point);
-        Some(point)
+        let name = (self.point_of)(self.images.get(usize::from(site.image))?, site.offset);
+        let next = u32::try_from(self.names.len()).ok()?;
+        let number = *self.numbers.entry(name).or_insert(next);
+        if number == next {
+            self.names.push(name);
+        }
+        self.of.insert(site, number);
+        Some(number)
     }
+
+    fn name(&self, number: u32) -> PointNo {
+        self.names.get(number as usize).copied().unwrap_or(PointNo::MAX)
+    }
+}
+
+fn share(runs: u32, of: u32) -> f32 {
+    (f64::from(runs) / f64::from(of.max(1))) as f32
 }
 
 /// How much something says against the runs that have it.
@@ -224,26 +250,35 @@ struct Weigh {
 }
 
 impl Weigh {
-    fn of(self, failing: u32, passing: u32) -> f64 {
-        let share = |runs: u32, of: u32| f64::from(runs) / f64::from(of.max(1));
+    fn of(self, failing: u32, passing: u32) -> f32 {
         match (self.is_labelled, self.score) {
             (true, Score::Suspicious) => (share(failing, self.failing) - share(passing, self.passing)).max(0.0),
             (true, _) if passing > 0 => 0.0,
             _ => 1.0 - share(failing + passing, self.failing + self.passing),
         }
     }
+
+    /// The same, for a run that lacks it.
+    fn missing(self, failing: u32, passing: u32) -> f32 {
+        (share(passing, self.passing) - share(failing, self.failing)).max(0.0)
+    }
 }
 
-/// A node or an edge of a run, when it was first seen there.
+/// A node or an edge of a run when it was first seen there, or an edge when it was missed.
+#[derive(Clone, Copy)]
 struct Moment {
     /// In 1/256 accesses: graphs of several runs have times in between.
     when: u64,
-    weight: f64,
-    to: PointNo,
-    from: Option<PointNo>,
-    /// The edge; nothing for a node.
-    edge: Option<(Node, Node)>,
+    weight: f32,
+    to: u32,
+    /// [`NOWHERE`] for a node, and for an edge from nobody.
+    from: u32,
+    /// Which edge: of the run, or past its edges, of the passing runs. [`NOWHERE`] for a node.
+    edge: u32,
 }
+
+/// No code point, or no edge.
+const NOWHERE: u32 = u32::MAX;
 
 fn when(count: Count) -> u64 {
     count.first.saturating_mul(256) / u64::from(count.runs.max(1))
@@ -256,33 +291,46 @@ fn by_weight(
     weigh: Weigh,
     points: &mut Points<'_>,
 ) -> Vec<Ranked> {
-    let mut tally: BTreeMap<PointNo, Charged> = BTreeMap::new();
+    let mut tally: Vec<Charged> = Vec::new();
+    let mut moments: Vec<Moment> = Vec::new();
     for run in runs {
-        let mut moments = Vec::new();
+        moments.clear();
         let nodes = joined(run.nodes(), suspects.nodes(), passed.nodes(), |row: &NodeRow| row.node, |row| row.count);
         for (row, failing, passing) in nodes {
             let weight = weigh.of(failing, passing);
             if let Some(to) = points.of(row.node).filter(|_| weight > 0.0) {
-                moments.push(Moment { when: when(row.count), weight, to, from: None, edge: None });
+                moments.push(Moment { when: when(row.count), weight, to, from: NOWHERE, edge: NOWHERE });
             }
         }
-        let edges = joined(run.edges(), suspects.edges(), passed.edges(), EdgeRow::key, |row| row.count);
-        for (row, failing, passing) in edges {
-            let weight = weigh.of(failing, passing);
+        let mut edge = |row: &EdgeRow, when: u64, weight: f32, edge: usize| {
             if let Some(to) = points.of(row.to).filter(|_| weight > 0.0) {
-                let from = points.of(row.from);
-                moments.push(Moment { when: when(row.count), weight, to, from, edge: Some(row.key()) });
+                let from = points.of(row.from).unwrap_or(NOWHERE);
+                moments.push(Moment { when, weight, to, from, edge: u32::try_from(edge).unwrap_or(NOWHERE) });
+            }
+        };
+        let edges = joined(run.edges(), suspects.edges(), passed.edges(), EdgeRow::key, |row| row.count);
+        for (at, (row, failing, passing)) in edges.enumerate() {
+            edge(&row, when(row.count), weigh.of(failing, passing), at);
+        }
+        if weigh.is_labelled && weigh.score == Score::Suspicious {
+            let missed = joined(passed.edges(), suspects.edges(), run.edges(), EdgeRow::key, |row| row.count);
+            for (at, (row, failing, own)) in missed.enumerate() {
+                if own == 0 {
+                    // After what happens then, so that it explains what follows only.
+                    edge(&row, when(row.count) + 128, weigh.missing(failing, row.count.runs), run.edges().len() + at);
+                }
             }
         }
-        moments.sort_unstable_by_key(|moment| (moment.when, moment.edge));
-        charge(&moments, &mut tally);
+        moments.sort_unstable_by_key(|moment| moment.when);
+        tally.resize_with(points.names.len(), Charged::default);
+        charge(&moments, run.edges(), passed.edges(), &mut tally);
     }
-    let ranked = |(point, charged): (PointNo, Charged)| Ranked {
-        point,
+    let ranked = |(number, charged): (usize, Charged)| Ranked {
+        point: points.name(u32::try_from(number).unwrap_or(NOWHERE)),
         score: charged.sum * EXPLAINS / runs.len().max(1) as f64,
         evidence: charged.best,
     };
-    tally.into_iter().map(ranked).collect()
+    tally.into_iter().enumerate().filter(|(_, charged)| charged.sum > 0.0).map(ranked).collect()
 }
 
 /// What a code point was charged with.
@@ -294,10 +342,13 @@ struct Charged {
 
 impl Charged {
     /// Keeps an edge, if it is among the strongest.
-    fn keep(&mut self, (from, to): (Node, Node), weight: f64) {
+    fn keep(&mut self, edge: &EdgeRow, weight: f64, is_missing: bool) {
+        let (from, to) = edge.key();
         match self.best.iter_mut().find(|known| (known.from, known.to) == (from, to)) {
             Some(known) => known.weight = known.weight.max(weight),
-            None => self.best.push(Evidence { from, to, weight, failing: 0, passing: 0, pair_passes: false }),
+            None => {
+                self.best.push(Evidence { from, to, weight, failing: 0, passing: 0, pair_passes: false, is_missing });
+            }
         }
         self.best.sort_by(|a, b| b.weight.total_cmp(&a.weight).then((a.from, a.to).cmp(&(b.from, b.to))));
         self.best.truncate(MOST_EVIDENCE);
@@ -305,28 +356,36 @@ impl Charged {
 }
 
 /// Charges a run to its code points, the first moments most.
-fn charge(moments: &[Moment], tally: &mut BTreeMap<PointNo, Charged>) {
+fn charge(moments: &[Moment], own: &[EdgeRow], passed: &[EdgeRow], tally: &mut [Charged]) {
     let mut left = 1.0;
-    let mut got: Vec<(PointNo, f64)> = Vec::new();
+    let mut got: Vec<(u32, f64)> = Vec::new();
     for moment in moments.chunk_by(|a, b| a.when == b.when) {
         got.clear();
         let mut strongest: f64 = 0.0;
         for part in moment {
-            strongest = strongest.max(part.weight);
-            let source = part.from.map(|from| (from, part.weight * SOURCE));
-            for (point, weight) in std::iter::once((part.to, part.weight)).chain(source) {
+            let weight = f64::from(part.weight);
+            strongest = strongest.max(weight);
+            for (point, weight) in [(part.to, weight), (part.from, weight * SOURCE)] {
+                let Some(charged) = tally.get_mut(point as usize) else { continue };
                 match got.iter_mut().find(|(known, _)| *known == point) {
                     Some((_, most)) => *most = most.max(weight),
                     None => got.push((point, weight)),
                 }
                 // What is left is nothing in the end; sorting a list for it is not worth the time.
-                if let Some(edge) = part.edge.filter(|_| left > 1e-6) {
-                    tally.entry(point).or_default().keep(edge, weight * left);
+                if left > 1e-6 && part.edge != NOWHERE {
+                    let at = part.edge as usize;
+                    let missed = at.checked_sub(own.len());
+                    let edge = missed.map_or_else(|| own.get(at), |at| passed.get(at));
+                    if let Some(edge) = edge {
+                        charged.keep(edge, weight * left, missed.is_some());
+                    }
                 }
             }
         }
         for (point, weight) in &got {
-            tally.entry(*point).or_default().sum += weight * left;
+            if let Some(charged) = tally.get_mut(*point as usize) {
+                charged.sum += weight * left;
+            }
         }
         left *= 1.0 - EXPLAINS * strongest;
     }
@@ -380,7 +439,15 @@ fn by_paper(
     for ((point, _), (count, (from, to))) in &seen {
         let total = totals.get(point).copied().unwrap_or(1).max(1);
         let score = 1.0 - f64::from(*count) / f64::from(total);
-        let evidence = Evidence { from: *from, to: *to, weight: score, failing: 0, passing: 0, pair_passes: false };
+        let evidence = Evidence {
+            from: *from,
+            to: *to,
+            weight: score,
+            failing: 0,
+            passing: 0,
+            pair_passes: false,
+            is_missing: false,
+        };
         let known = ranked.entry(*point).or_insert(Ranked { point: *point, score: f64::MIN, evidence: Vec::new() });
         if score > known.score {
             known.score = score;
@@ -389,6 +456,7 @@ fn by_paper(
     }
     let mut ranked: Vec<Ranked> = ranked.into_values().collect();
     for point in &mut ranked {
+        point.point = points.name(point.point);
         point.evidence.sort_by(|a, b| b.weight.total_cmp(&a.weight).then((a.from, a.to).cmp(&(b.from, b.to))));
         point.evidence.dedup_by_key(|evidence| (evidence.from, evidence.to));
         point.evidence.truncate(MOST_EVIDENCE);

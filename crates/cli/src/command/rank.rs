@@ -199,6 +199,7 @@ impl Lines {
             failing: evidence.failing,
             passing: evidence.passing,
             pair_passes: evidence.pair_passes,
+            is_missing: evidence.is_missing,
         })
     }
 }
@@ -308,6 +309,7 @@ fn neighbourhood(points: &[RankedPoint], ranking: &Ranking, all: &Graph, lines: 
             failing: 0,
             passing: row.count.runs,
             pair_passes: true,
+            is_missing: false,
         };
         let Some(edge) = lines.edge(all.images(), &evidence) else { continue };
         if drawn.iter().any(|known| (&known.edge.from, &known.edge.to) == (&edge.from, &edge.to)) {
@@ -345,6 +347,7 @@ fn against(args: &RankArgs, baseline: &Path, collected: &Collected, lines: &mut 
             failing: surprise.edge.count.runs,
             passing: 0,
             pair_passes: false,
+            is_missing: false,
         };
         let Some(edge) = lines.edge(&images, &evidence) else { continue };
         writeln!(out, "New at {} (surprise {:.2})", source.in_words(), surprise.score)?;
