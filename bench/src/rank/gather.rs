@@ -51,6 +51,7 @@ pub fn gather(prepared: &Prepared, seed: u64, wanted: &Wanted) -> Result<Vec<Obs
         timeout: Duration::from_secs(10),
         most_steps: DEFAULT_MOST_STEPS,
         world: World { random: Some(seed), ..World::default() },
+        graph: None,
     };
     let mut variety = Variety::new(prepared, &options, "rank");
     let mut runs = Vec::new();

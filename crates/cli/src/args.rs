@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Predicts from recorded runs what could have happened, and makes it happen
     Predict(PredictArgs),
     /// Ranks code points by how likely they are the bug, from many runs
-    Rank(RankArgs),
+    Rank(Box<RankArgs>),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -330,7 +330,8 @@ pub(crate) struct PredictArgs {
 #[command(
     after_help = "Examples:\n  selvedge rank -- ./prog\n  selvedge rank -n 100 --svg rank.svg --json rank.json -- ./prog input\n  \
     selvedge record -n 50 -- ./prog && selvedge rank 1 2 3 4 5\n  \
-    selvedge rank --save tested.graph -- ./prog && selvedge rank --baseline tested.graph -- ./prog\n\n\
+    selvedge rank --collector live --save tested.graph -- ./prog\n  \
+    selvedge rank --baseline tested.graph --watch -- ./prog\n\n\
     Runs of a program are made under varied schedules until half of them fail and half pass. What tells them apart is who \
     got data from whom, and what the threads had seen of each other before; what goes wrong first counts most. \
     docs/design/rank.md has the scores."
@@ -354,8 +355,8 @@ pub(crate) struct RankArgs {
     /// What counts as one location: four bytes, or a cache line
     #[arg(long, default_value = "word", value_parser = ["word", "line"])]
     pub(crate) granularity: String,
-    /// Who collects graphs: from traces, or the paper's hardware simulated over them
-    #[arg(long, default_value = "trace", value_parser = ["trace", "mesi"])]
+    /// Who collects graphs: from traces, the runtime without a trace, or the paper's hardware simulated over traces
+    #[arg(long, default_value = "trace", value_parser = ["trace", "live", "mesi"])]
     pub(crate) collector: String,
     /// How code points are scored; paper also collects by the paper's rules
     #[arg(long, default_value = "suspicious", value_parser = ["paper", "rare", "suspicious"])]
@@ -381,6 +382,12 @@ pub(crate) struct RankArgs {
     /// Report what the runs do beyond this testing graph, instead of ranking
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
+    /// With --baseline: run the program once, free, and report while it runs; the testing graph must be of --collector live
+    #[arg(long, requires = "baseline", requires = "guest")]
+    pub(crate) watch: bool,
+    /// With --watch: time between looks
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "watch")]
+    pub(crate) every: Duration,
     /// With --baseline: how surprising something must be, from 0 to 1
     #[arg(long, default_value_t = selvedge_analyze::graph::deployed::THRESHOLD, value_name = "SHARE")]
     pub(crate) threshold: f64,

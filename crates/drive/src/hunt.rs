@@ -220,14 +220,15 @@ fn spec(options: &HuntOptions, number: u32) -> Option<Spec> {
 fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) -> Result<Recorded, HuntError> {
     let dir: PathBuf = prepared.scratch.path().join(format!("recorded-{number}"));
     let clip = Clip { by_strategy: spec(options, number), ..base.clone() };
-    record_clip(clip, &dir, options.effort.timeout)
+    let how = Alone { record: true, ..Alone::default() };
+    record_clip(clip, &dir, options.effort.timeout, how)
 }
 
-/// Records a run of a clip, which says how it is judged; its files go to `dir`.
-pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration) -> Result<Recorded, HuntError> {
+/// Observes a run of a clip, which says how it is judged; its files go to `dir`.
+pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration, how: Alone) -> Result<Recorded, HuntError> {
     std::fs::create_dir_all(dir).map_err(HuntError::Dir)?;
     let begin = Instant::now();
-    let (end, answer) = ready(&clip, dir, Alone { record: true, ..Alone::default() })?.run(timeout)?;
+    let (end, answer) = ready(&clip, dir, how)?.run(timeout)?;
     let duration = begin.elapsed();
     let run = ControlledRun { end, answer, duration };
     let mut label = outcome(&run);

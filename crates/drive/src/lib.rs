@@ -31,3 +31,4 @@ pub mod server;
 pub mod store;
 pub mod survey;
 pub mod vary;
+pub mod watch;

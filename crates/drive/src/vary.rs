@@ -13,6 +13,7 @@ use crate::clip::Clip;
 use crate::control::World;
 use crate::controlled::Prepared;
 use crate::hunt::{HuntError, Recorded, record_clip};
+use crate::replay::Alone;
 
 /// How to make runs.
 #[derive(Clone, Debug)]
@@ -27,6 +28,9 @@ pub struct VaryOptions {
     pub most_steps: u64,
     /// What the world looks like.
     pub world: World,
+    /// Whether runs collect a graph instead of a trace: events of a context, and bits of an address below a location's
+    /// number.
+    pub graph: Option<(u8, u8)>,
 }
 
 /// Makes runs, one after the other.
@@ -36,6 +40,7 @@ pub struct Variety<'a> {
     base: Clip,
     seed: u64,
     timeout: Duration,
+    how: Alone,
     number: u32,
     /// Steps of the longest run so far.
     longest: u64,
@@ -49,6 +54,7 @@ impl<'a> Variety<'a> {
             base: prepared.clip(options.world, options.most_steps, options.oracle.clone()),
             seed: options.seed,
             timeout: options.timeout,
+            how: Alone { record: options.graph.is_none(), graph: options.graph, ..Alone::default() },
             number: 0,
             longest: 0,
             scratch: prepared.scratch.path().join(name),
@@ -66,7 +72,7 @@ impl<'a> Variety<'a> {
         let dir = self.scratch.join(format!("run-{}", self.number));
         let clip = Clip { by_strategy: spec(self.seed, self.number, self.longest), ..self.base.clone() };
         self.number = self.number.wrapping_add(1);
-        let recorded = record_clip(clip, &dir, self.timeout)?;
+        let recorded = record_clip(clip, &dir, self.timeout, self.how)?;
         self.longest = self.longest.max(recorded.clip.steps);
         let looked = look(&recorded);
         drop(recorded);

@@ -9,7 +9,10 @@ use super::value::{BuildId, Graph, Kind, Rules, Site};
 
 /// The graph of one process of a recorded run.
 pub fn collect(process: &Process, kind: Kind) -> Graph {
-    Steps::of(process).graph(kind)
+    match kind.rules {
+        Rules::Live => super::live::collected(process).unwrap_or_else(|| Graph::empty(kind)),
+        _ => Steps::of(process).graph(kind),
+    }
 }
 
 /// What a run did to memory, in the order in which it happened: all that graphs of any kind are made from.

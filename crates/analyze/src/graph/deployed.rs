@@ -6,7 +6,7 @@
 //! is still unseen, with one made-up sighting of each kind). One less that is how surprising it is now, and past a
 //! threshold it is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rank::PointNo;
 use super::value::{BuildId, EdgeRow, Graph, UnlikeError};
@@ -84,6 +84,54 @@ impl Tested {
         let mut found: Vec<Surprise> = found.into_values().collect();
         let first = |surprise: &Surprise| surprise.edge.count.mean_first();
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(first(a).total_cmp(&first(b))));
+        Ok(found)
+    }
+}
+
+/// Looks at a run that goes on, again and again, and tells each code point once.
+///
+/// Bounded: it remembers the code points that it told, at most [`Watch::MOST`] of them, and nothing of the graphs.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    tested: Tested,
+    threshold: f64,
+    told: BTreeSet<PointNo>,
+    looks: u64,
+}
+
+impl Watch {
+    /// Code points beyond which nothing more is told: a run that surprises everywhere is not what was tested.
+    pub const MOST: usize = 1024;
+
+    /// Nothing was told yet.
+    pub fn new(tested: Tested, threshold: f64) -> Watch {
+        Watch { tested, threshold, told: BTreeSet::new(), looks: 0 }
+    }
+
+    /// What was learned in testing.
+    pub fn tested(&self) -> &Tested {
+        &self.tested
+    }
+
+    /// How often it looked.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// Code points told so far.
+    pub fn told(&self) -> usize {
+        self.told.len()
+    }
+
+    /// Looks at the graph of the run so far; the code points that are new since the last look.
+    pub fn look(
+        &mut self,
+        live: &Graph,
+        point_of: impl FnMut(&BuildId, u32) -> PointNo,
+    ) -> Result<Vec<Surprise>, UnlikeError> {
+        self.looks += 1;
+        let mut found = self.tested.beyond(live, self.threshold, point_of)?;
+        found.retain(|surprise| self.told.len() < Watch::MOST && self.told.insert(surprise.point));
         Ok(found)
     }
 }

@@ -13,6 +13,7 @@
 //! Numbers are in groups of seven bits, lowest first, with the top bit set on all but the last. A count is runs, times and
 //! first. Node index 0 is nobody.
 
+use rustc_hash::FxHashMap;
 use selvedge_events::bytes::checksum;
 
 use super::context::Depth;
@@ -64,10 +65,8 @@ pub fn to_bytes(graph: &Graph) -> Vec<u8> {
         put_count(&mut out, row.count);
     }
     put(&mut out, graph.edges.len() as u64);
-    let index = |node: Node| match graph.nodes.binary_search_by_key(&node, |row| row.node) {
-        Ok(at) => at as u64 + 1,
-        Err(_) => 0,
-    };
+    let numbers: FxHashMap<Node, u64> = graph.nodes.iter().map(|row| row.node).zip(1..).collect();
+    let index = |node: Node| numbers.get(&node).copied().unwrap_or(0);
     let (mut from, mut to) = (0, 0);
     for row in &graph.edges {
         let ends = (index(row.from), index(row.to));
@@ -100,7 +99,8 @@ fn read(mut bytes: Bytes<'_>) -> Option<Graph> {
     let depth = Depth::new(u8::try_from(bytes.number()?).ok()?)?;
     let codes = (bytes.number()?, bytes.number()?);
     let granularity = [Granularity::Word, Granularity::Line].into_iter().find(|g| granularity_code(*g) == codes.0)?;
-    let rules = [Rules::Paper, Rules::Coherent, Rules::Mesi].into_iter().find(|r| rules_code(*r) == codes.1)?;
+    let rules =
+        [Rules::Paper, Rules::Coherent, Rules::Mesi, Rules::Live].into_iter().find(|r| rules_code(*r) == codes.1)?;
     let runs = u32::try_from(bytes.number()?).ok()?;
     let mut graph = Graph { kind: Kind { depth, granularity, rules }, runs, ..Graph::default() };
     for _ in 0..bytes.length()?.min(Node::MOST_IMAGES) {
@@ -154,6 +154,7 @@ const fn rules_code(rules: Rules) -> u64 {
         Rules::Paper => 0,
         Rules::Coherent => 1,
         Rules::Mesi => 2,
+        Rules::Live => 3,
     }
 }
 

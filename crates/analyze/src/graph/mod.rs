@@ -3,7 +3,7 @@
 //!
 //! [`context`] is what a thread has lately seen, [`value`] the graph with its sum and difference. Collectors:
 //! [`software`] looks at all of memory, [`mesi`] is the paper's hardware as a simulator; [`collect()`] feeds them with a
-//! recorded run. [`rank`] says which code points are most likely to be the bug, [`deployed`] which do what they did not do in
+//! recorded run. [`live`] reads what the runtime collected without a trace. [`rank`] says which code points are most likely to be the bug, [`deployed`] which do what they did not do in
 //! testing. [`file`](mod@file) is the form on disk,
 //! [`export`] are DOT and JSON.
 //!
@@ -15,6 +15,7 @@ pub mod context;
 pub mod deployed;
 pub mod export;
 pub mod file;
+pub mod live;
 pub mod mesi;
 pub mod rank;
 pub mod software;

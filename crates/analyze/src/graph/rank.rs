@@ -177,11 +177,12 @@ pub fn rank(
         false => Graph::empty(kind),
     };
     // One list of images for all.
-    let images = suspects.union(&passed)?.images;
+    let images = suspects.all_images(&passed)?;
     let (suspects, passed) = (suspects.with_images(&images), passed.with_images(&images));
     let runs: Vec<Cow<'_, Graph>> = chosen.iter().map(|graph| graph.with_images(&images)).collect();
     let mut points = Points {
         of: FxHashMap::default(),
+        last: None,
         numbers: FxHashMap::default(),
         names: Vec::new(),
         point_of: &mut point_of,
@@ -208,6 +209,7 @@ pub fn rank(
 /// The code points of sites, asked for once each, and numbered as they come.
 struct Points<'a> {
     of: FxHashMap<Site, u32>,
+    last: Option<(Site, u32)>,
     numbers: FxHashMap<PointNo, u32>,
     /// The caller's numbers.
     names: Vec<PointNo>,
@@ -218,6 +220,16 @@ struct Points<'a> {
 impl Points<'_> {
     fn of(&mut self, node: Node) -> Option<u32> {
         let site = node.site()?;
+        // Rows ascend: the site of the last one is often that of the next.
+        if let Some((_, known)) = self.last.filter(|(last, _)| *last == site) {
+            return Some(known);
+        }
+        let number = self.look_up(site)?;
+        self.last = Some((site, number));
+        Some(number)
+    }
+
+    fn look_up(&mut self, site: Site) -> Option<u32> {
         if let Some(known) = self.of.get(&site) {
             return Some(*known);
         }

@@ -111,8 +111,8 @@ impl Software {
         let context = self.context(access.thread);
         let visit = Visit { thread: access.thread, node: Node::new(access.site, context), when: self.accesses };
         let met = match self.kind.rules {
-            Rules::Paper | Rules::Mesi => self.met_by_paper(access, visit),
-            Rules::Coherent => self.met(access, visit),
+            Rules::Paper => self.met_by_paper(access, visit),
+            Rules::Coherent | Rules::Mesi | Rules::Live => self.met(access, visit),
         };
         let mut threads: Vec<Thread> = Vec::new();
         for (at, meeting) in met.iter().enumerate() {

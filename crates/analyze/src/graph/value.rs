@@ -196,6 +196,8 @@ pub enum Rules {
     Coherent,
     /// As the paper's hardware does it (section 4.2): see [`super::mesi`].
     Mesi,
+    /// As the runtime does it while the program runs: see [`super::live`].
+    Live,
 }
 
 impl Rules {
@@ -205,6 +207,7 @@ impl Rules {
             Rules::Paper => "paper",
             Rules::Coherent => "coherent",
             Rules::Mesi => "mesi",
+            Rules::Live => "live",
         }
     }
 }
@@ -347,7 +350,12 @@ impl Graph {
                 at += 1;
             }
         }
-        slots.into_iter().flatten().try_fold(Graph::empty(kind), |sum, graph| sum.union(&graph))
+        let mut sums = slots.into_iter().flatten();
+        let Some(first) = sums.next() else { return Ok(Graph::empty(kind)) };
+        if first.kind != kind {
+            return Err(UnlikeError);
+        }
+        sums.try_fold(first, |sum, graph| sum.union(&graph))
     }
 
     /// What it has beyond another: the edges that the other lacks, with their counts here, and the nodes that they meet.
@@ -380,13 +388,16 @@ impl Graph {
         if self.images == other.images {
             return Ok((Borrowed(self), Borrowed(other), self.images.clone()));
         }
+        let images = self.all_images(other)?;
+        Ok((self.with_images(&images), other.with_images(&images), images))
+    }
+
+    /// The images of both.
+    pub(super) fn all_images(&self, other: &Graph) -> Result<Vec<BuildId>, UnlikeError> {
         let mut images: Vec<BuildId> = self.images.iter().chain(&other.images).cloned().collect();
         images.sort_unstable();
         images.dedup();
-        if images.len() > Node::MOST_IMAGES {
-            return Err(UnlikeError);
-        }
-        Ok((self.with_images(&images), other.with_images(&images), images))
+        if images.len() > Node::MOST_IMAGES { Err(UnlikeError) } else { Ok(images) }
     }
 
     /// With the numbers of a longer list of images. The order stays, because both lists ascend.
@@ -470,6 +481,20 @@ impl Growing {
             self.nodes.entry(from).or_default().again(began);
         }
         self.nodes.entry(to).or_default().again(ended);
+    }
+
+    /// An edge that was met so many times, first at one time that is all that is known of its ends.
+    pub(super) fn edges_of_one_kind(&mut self, (from, to): (Node, Node), times: u64, when: u64) {
+        self.edge((from, when), (to, when));
+        let more = |count: &mut Count| count.times = count.times.saturating_add(times.saturating_sub(1));
+        if let Some(count) = self.edges.get_mut(&(from, to)) {
+            more(count);
+        }
+        for node in [from, to] {
+            if let Some(count) = self.nodes.get_mut(&node) {
+                more(count);
+            }
+        }
     }
 
     /// Edges so far.

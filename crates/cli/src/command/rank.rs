@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use selvedge_analyze::graph::deployed::Tested;
+use selvedge_analyze::graph::deployed::{Surprise, Tested, Watch};
 use selvedge_analyze::graph::rank::{Evidence, Label, PointNo, Ranking, Sample, Score, rank};
 use selvedge_analyze::graph::value::BuildId;
 use selvedge_analyze::graph::{Depth, Granularity, Graph, Kind, Node, Rules, export, file};
-use selvedge_drive::controlled::{SurveyOptions, prepare};
+use selvedge_drive::controlled::{Prepared, SurveyOptions, prepare};
+use selvedge_drive::plan::DEFAULT_MEMORY_LIMIT_MB;
 use selvedge_drive::program::hex;
 use selvedge_drive::rank::{CollectOptions, Collected, Judged, Labels, collect_program, collect_runs};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_drive::vary::VaryOptions;
+use selvedge_drive::watch::{WatchOptions, watch};
 use selvedge_findings::{ExitCode, Program, RankedEdge, RankedNode, RankedPoint, Report};
 use selvedge_report::code_points::CodePoints;
 use selvedge_report::names::Source;
@@ -32,6 +34,9 @@ pub(crate) fn run(args: &RankArgs) -> Result<u8, Failure> {
     let kind = kind(args, score);
     let labels = if args.label.as_deref() == Some("none") { Labels::Nothing } else { Labels::Outcome };
     let stop = Stop::on_signals();
+    if let (true, Some(baseline)) = (args.watch, &args.baseline) {
+        return watched(args, baseline, &stop);
+    }
     let (collected, program) = collected(args, kind, labels, &stop)?;
     if collected.runs.is_empty() {
         return Err(usage("no run left a trace that threads communicate in".to_owned()));
@@ -54,6 +59,7 @@ fn usage(text: String) -> Failure {
 fn kind(args: &RankArgs, score: Score) -> Kind {
     let rules = match (args.collector.as_str(), score) {
         ("mesi", _) => Rules::Mesi,
+        ("live", _) => Rules::Live,
         (_, Score::Paper) => Rules::Paper,
         _ => Rules::Coherent,
     };
@@ -62,6 +68,11 @@ fn kind(args: &RankArgs, score: Score) -> Kind {
         _ => Granularity::Word,
     };
     Kind { depth: Depth::new(args.context).unwrap_or_default(), granularity, rules }
+}
+
+/// What a plan says about a graph of this kind.
+fn in_plan(kind: Kind) -> (u8, u8) {
+    (kind.depth.events(), u8::try_from(kind.granularity.shift()).unwrap_or(2))
 }
 
 /// The graphs, and what they are of.
@@ -78,13 +89,7 @@ fn collected(args: &RankArgs, kind: Kind, labels: Labels, stop: &Stop) -> Result
             .map_or_else(Default::default, |(id, path)| (hex(id), path.display().to_string()));
         return Ok((collected, Program { path, build_id }));
     }
-    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
-    let mut words = args.guest.clone().into_iter();
-    let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
-    let survey = SurveyOptions { runs: args.survey_runs, fresh: args.resurvey, timeout: Some(args.timeout) };
-    let mut surveying = |run| note(&format!("survey run {run} of {}", args.survey_runs));
-    let prepared = prepare(&store, &guest, &survey, stop, &mut surveying)
-        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    let (_, _, prepared) = prepared(args, stop)?;
     let options = CollectOptions {
         runs: args.runs,
         budget: args.budget,
@@ -96,6 +101,7 @@ fn collected(args: &RankArgs, kind: Kind, labels: Labels, stop: &Stop) -> Result
             timeout: args.timeout,
             most_steps: args.max_steps,
             world: args.control.world(args.seed),
+            graph: (kind.rules == Rules::Live).then(|| in_plan(kind)),
         },
     };
     let mut live = Live::new();
@@ -109,6 +115,18 @@ fn collected(args: &RankArgs, kind: Kind, labels: Labels, stop: &Stop) -> Result
         build_id: hex(&prepared.program.build_id),
     };
     Ok((collected, program))
+}
+
+/// The program, surveyed.
+fn prepared(args: &RankArgs, stop: &Stop) -> Result<(Store, Guest, Prepared), Failure> {
+    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    let mut words = args.guest.clone().into_iter();
+    let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
+    let survey = SurveyOptions { runs: args.survey_runs, fresh: args.resurvey, timeout: Some(args.timeout) };
+    let mut surveying = |run| note(&format!("survey run {run} of {}", args.survey_runs));
+    let prepared = prepare(&store, &guest, &survey, stop, &mut surveying)
+        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    Ok((store, guest, prepared))
 }
 
 fn sum<'a>(runs: impl Iterator<Item = &'a Judged>, kind: Kind) -> Result<Graph, Failure> {
@@ -321,24 +339,19 @@ fn neighbourhood(points: &[RankedPoint], ranking: &Ranking, all: &Graph, lines: 
     drawn
 }
 
-/// Reports what the runs do beyond a testing graph.
-fn against(args: &RankArgs, baseline: &Path, collected: &Collected, lines: &mut Lines) -> Result<u8, Failure> {
+/// The testing graph.
+fn tested(baseline: &Path, lines: &mut Lines) -> Result<Tested, Failure> {
     let bytes = std::fs::read(baseline)
         .map_err(|error| usage(format!("cannot read the testing graph `{}`: {error}", baseline.display())))?;
     let graph = file::from_bytes(&bytes).map_err(|error| usage(format!("`{}`: {error}", baseline.display())))?;
-    let tested = Tested::new(graph, |build_id, offset| lines.number(build_id, offset));
-    let all = sum(collected.runs.iter(), tested.graph().kind())
-        .map_err(|_| usage("the testing graph was collected otherwise: give the same --context, --granularity, --collector and --score".to_owned()))?;
-    if !tested.graph().images().iter().any(|image| all.images().contains(image)) {
-        note("the testing graph is of another build: everything is new to it");
-    }
-    let found = tested
-        .beyond(&all, args.threshold, |build_id, offset| lines.number(build_id, offset))
-        .map_err(|error| usage(error.to_string()))?;
-    let images = all.difference(tested.graph()).map_err(|error| Failure::internal(&error))?.images().to_vec();
+    Ok(Tested::new(graph, |build_id, offset| lines.number(build_id, offset)))
+}
+
+/// Tells what runs do beyond a testing graph; `images` are those that edges of the surprises are in.
+fn tell(found: &[Surprise], tests: u32, runs: u32, images: &[BuildId], lines: &Lines) -> Result<(), Failure> {
+    let ground = Ground { failing: runs, passing: 0 };
     let mut out = anstream::stdout().lock();
-    let ground = Ground { failing: all.runs(), passing: 0 };
-    for surprise in found.iter().take(args.top) {
+    for surprise in found {
         let Some(source) = lines.source(surprise.point) else { continue };
         let evidence = Evidence {
             from: surprise.edge.from,
@@ -349,11 +362,74 @@ fn against(args: &RankArgs, baseline: &Path, collected: &Collected, lines: &mut 
             pair_passes: false,
             is_missing: false,
         };
-        let Some(edge) = lines.edge(&images, &evidence) else { continue };
+        let Some(edge) = lines.edge(images, &evidence) else { continue };
         writeln!(out, "New at {} (surprise {:.2})", source.in_words(), surprise.score)?;
-        writeln!(out, "   {}; never in {} tests.", why(&edge, ground), tested.graph().runs())?;
+        writeln!(out, "   {}; never in {tests} tests.", why(&edge, ground))?;
     }
-    out.flush()?;
+    Ok(out.flush()?)
+}
+
+/// Reports what the runs do beyond a testing graph.
+fn against(args: &RankArgs, baseline: &Path, collected: &Collected, lines: &mut Lines) -> Result<u8, Failure> {
+    let tested = tested(baseline, lines)?;
+    let unlike =
+        "the testing graph was collected otherwise: give the same --context, --granularity, --collector and --score";
+    let all = sum(collected.runs.iter(), tested.graph().kind()).map_err(|_| usage(unlike.to_owned()))?;
+    if !tested.graph().images().iter().any(|image| all.images().contains(image)) {
+        note("the testing graph is of another build: everything is new to it");
+    }
+    let found = tested
+        .beyond(&all, args.threshold, |build_id, offset| lines.number(build_id, offset))
+        .map_err(|error| usage(error.to_string()))?;
+    let images = all.difference(tested.graph()).map_err(|error| Failure::internal(&error))?.images().to_vec();
+    let shown = found.get(..args.top.min(found.len())).unwrap_or_default();
+    tell(shown, tested.graph().runs(), all.runs(), &images, lines)?;
     note(&format!("{} code points past the threshold of {}", found.len(), args.threshold));
     Ok(if found.is_empty() { ExitCode::Success.code() } else { ExitCode::Findings.code() })
+}
+
+/// Runs the program once, and reports while it runs what it does beyond a testing graph.
+fn watched(args: &RankArgs, baseline: &Path, stop: &Stop) -> Result<u8, Failure> {
+    let (store, guest, prepared) = prepared(args, stop)?;
+    let mut lines = Lines::new(&[(&prepared.program.build_id, prepared.program.path.as_path())]);
+    let tested = tested(baseline, &mut lines)?;
+    let kind = tested.graph().kind();
+    if kind.rules != Rules::Live {
+        return Err(usage("a program can be watched with a testing graph of `--collector live` only".to_owned()));
+    }
+    let (_, dir) = store.new_run().map_err(|error| Failure::usage(&error))?;
+    let options = WatchOptions {
+        dir,
+        graph: in_plan(kind),
+        memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
+        every: args.every,
+        timeout: None,
+    };
+    let mut watching = Watch::new(tested, args.threshold);
+    let mut problem = None;
+    let ended = watch(&prepared, &guest, &options, stop, &mut |graph, process| {
+        for module in process.file().modules() {
+            lines.code.add(&module.build_id, &module.path);
+        }
+        let found = watching.look(graph, |build_id, offset| lines.number(build_id, offset));
+        let tests = watching.tested().graph();
+        let told = found.map_err(|error| Failure::internal(&error)).and_then(|found| {
+            let images = graph.difference(tests).map_err(|error| Failure::internal(&error))?.images().to_vec();
+            tell(&found, tests.runs(), 1, &images, &lines)
+        });
+        if let Err(failure) = told {
+            problem.get_or_insert(failure);
+        }
+    });
+    let (end, _) = ended.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
+    if let Some(failure) = problem {
+        return Err(failure);
+    }
+    note(&format!(
+        "looked {} times; {} code points past the threshold of {}",
+        watching.looks(),
+        watching.told(),
+        args.threshold
+    ));
+    Ok(if watching.told() > 0 { ExitCode::Findings.code() } else { end.outcome().exit_code() })
 }

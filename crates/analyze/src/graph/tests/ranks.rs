@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::text::graph;
-use crate::graph::deployed::{THRESHOLD, Tested};
+use crate::graph::deployed::{THRESHOLD, Tested, Watch};
 use crate::graph::rank::{Label, Ranking, Sample, Score, rank};
 use crate::graph::{Depth, Granularity, Graph, Kind, Rules};
 
@@ -151,6 +151,49 @@ fn deployed_runs_are_surprising_where_testing_had_settled() {
     // A line that testing never saw is no news about threads.
     assert_eq!(beyond("T1 w str 50; T2 r str 51", THRESHOLD), Vec::<u32>::new());
     assert_eq!(beyond("T1 w str 50; T2 r str 51", 0.5), [51]);
+}
+
+#[test]
+fn a_day_of_looks_tells_each_line_once_and_remembers_no_more_than_it_may() {
+    let tests = [AFTER; 20].map(|text| graph(text, COHERENT));
+    let tested = Tested::new(Graph::sum(&tests, COHERENT).expect("alike"), |_, offset| offset);
+    let mut watch = Watch::new(tested, 0.0);
+    let mut told = 0;
+    // A look a second, each at a line that nobody saw before.
+    for second in 0..86_400_u32 {
+        let (from, to) = (100 + second, 1_000_000 + second);
+        let live = graph(&format!("T1 w str {from}; T2 r str {to}"), COHERENT);
+        told += watch.look(&live, |_, offset| offset).expect("alike").len();
+        let again = watch.look(&live, |_, offset| offset).expect("alike");
+        assert!(again.is_empty(), "{again:?}");
+    }
+    assert_eq!((told, watch.told(), watch.looks()), (Watch::MOST, Watch::MOST, 2 * 86_400));
+}
+
+#[test]
+fn what_the_runtime_left_is_the_graph_of_its_run() {
+    use selvedge_events::trace_file::graph::node;
+    use selvedge_trace::write::TraceBuilder;
+    let mut builder = TraceBuilder::new();
+    builder.module(0, 0x1000, 0x9000, b"id", "/bin/p");
+    builder.sites(0, &[(0, 0x10, "__tsan_write4"), (1, 0x20, "__tsan_read4")]);
+    builder.graph(
+        5,
+        2,
+        &[
+            [node(0, 1), node(1, 1), 7, 1],
+            [0, node(1, 1), 1, 0],
+            // A row that is not whole yet, and one of a site that nobody described.
+            [node(0, 1), 0, 0, 2],
+            [node(9, 1), node(1, 1), 1, 3],
+        ],
+    );
+    let file = selvedge_trace::TraceFile::from_bytes(builder.finish()).expect("a trace");
+    let process = selvedge_trace::Process::new(file, "trace".into());
+    let graph = crate::graph::live::collected(&process).expect("a graph");
+    assert_eq!(super::text::edges(&graph), ["nobody > 32[-]", "16[-] > 32[-]"]);
+    let counts: Vec<(u64, u64)> = graph.edges().iter().map(|row| (row.count.times, row.count.first)).collect();
+    assert_eq!((counts, graph.runs(), graph.kind().rules), (vec![(1, 0), (7, 1)], 1, Rules::Live));
 }
 
 const RUNS: [&str; 6] =
