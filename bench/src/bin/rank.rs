@@ -12,7 +12,7 @@ use selvedge_bench::error::{BenchError, Result, exit_code, tool};
 use selvedge_bench::explore::workshop::Workshop;
 use selvedge_bench::machine::Machine;
 use selvedge_bench::place;
-use selvedge_bench::rank::gather::{Observed, Wanted, gather};
+use selvedge_bench::rank::gather::{Observed, Wanted, gather, gather_live};
 use selvedge_bench::rank::inspect::{Collector, Inspected, Kernel, Way};
 use selvedge_bench::rank::large;
 use selvedge_bench::rank::page::{MOST_CONTEXT, Other, Rankings, Row};
@@ -137,12 +137,18 @@ fn measure(
         most: 10_000,
         time: Duration::from_secs(if is_papers { 120 } else { 6 }),
     };
-    let runs = gather(&prepared, options.seed, &wanted)?;
+    let mut runs = gather(&prepared, options.seed, &wanted)?;
     let failing = runs.iter().filter(|run| run.fails).count();
     eprintln!("{}: {} runs, {failing} failing", source.name, runs.len());
     if failing < SIZE || runs.len() - failing < SIZE {
         rankings.problems.push(format!("{}: {failing} of {} runs failed", source.name, runs.len()));
         return Ok(());
+    }
+    if is_papers {
+        let otherwise = gather_live(&prepared, options.seed, &mut runs)?;
+        if otherwise > 0 {
+            rankings.problems.push(format!("{}: {otherwise} runs ended otherwise the second time", source.name));
+        }
     }
     let mut code = CodePoints::new();
     code.add(&prepared.program.build_id, &prepared.program.path);
@@ -162,6 +168,7 @@ fn measure(
     for collector in Collector::ALL {
         table2.push((collector, both(Way::paper(collector, 5))?, both(Way::ours(collector, 5))?));
     }
+    table2.push((Collector::Live, [Inspected::default(); 2], both(Way::ours(Collector::Live, 5))?));
     let mut table4 = Vec::new();
     for context in 0..=MOST_CONTEXT {
         let labelled = |way| kernel.labelled(way);

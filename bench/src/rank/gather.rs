@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::graph::Steps;
+use selvedge_analyze::graph::{Graph, Steps, live};
 use selvedge_drive::control::World;
 use selvedge_drive::controlled::Prepared;
 use selvedge_drive::explore::DEFAULT_MOST_STEPS;
@@ -18,6 +18,8 @@ pub struct Observed {
     pub steps: Steps,
     /// Whether it showed the bug.
     pub fails: bool,
+    /// The graph that the runtime collected in a second run of the same schedule.
+    pub live: Option<Graph>,
 }
 
 /// How many runs are wanted.
@@ -45,22 +47,41 @@ impl Wanted {
 /// Makes runs.
 pub fn gather(prepared: &Prepared, seed: u64, wanted: &Wanted) -> Result<Vec<Observed>> {
     let begin = Instant::now();
-    let options = VaryOptions {
+    let mut variety = Variety::new(prepared, &options(seed, None), "rank");
+    let mut runs = Vec::new();
+    while !wanted.is_met(&runs) && runs.len() < wanted.most && begin.elapsed() < wanted.time {
+        let run = variety.next(|recorded| {
+            let steps = recorded.process().map(Steps::of)?;
+            Some(Observed { steps, fails: recorded.clip.outcome != Outcome::Pass, live: None })
+        });
+        runs.extend(tool("record a run", run)?);
+    }
+    Ok(runs)
+}
+
+/// Makes the same runs again, with graphs collected by the runtime instead of traces; how many ended otherwise.
+pub fn gather_live(prepared: &Prepared, seed: u64, runs: &mut [Observed]) -> Result<usize> {
+    let mut variety = Variety::new(prepared, &options(seed, Some((5, 2))), "live");
+    let mut otherwise = 0;
+    for run in runs {
+        let again = variety.next(|recorded| {
+            let graph = recorded.process().and_then(live::collected);
+            (graph, recorded.clip.outcome != Outcome::Pass)
+        });
+        let (graph, fails) = tool("collect a graph", again)?;
+        otherwise += usize::from(fails != run.fails);
+        run.live = graph;
+    }
+    Ok(otherwise)
+}
+
+fn options(seed: u64, graph: Option<(u8, u8)>) -> VaryOptions {
+    VaryOptions {
         seed,
         oracle: None,
         timeout: Duration::from_secs(10),
         most_steps: DEFAULT_MOST_STEPS,
         world: World { random: Some(seed), ..World::default() },
-        graph: None,
-    };
-    let mut variety = Variety::new(prepared, &options, "rank");
-    let mut runs = Vec::new();
-    while !wanted.is_met(&runs) && runs.len() < wanted.most && begin.elapsed() < wanted.time {
-        let run = variety.next(|recorded| {
-            let steps = recorded.process().map(Steps::of)?;
-            Some(Observed { steps, fails: recorded.clip.outcome != Outcome::Pass })
-        });
-        runs.extend(tool("record a run", run)?);
+        graph,
     }
-    Ok(runs)
 }

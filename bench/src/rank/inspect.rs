@@ -42,6 +42,8 @@ pub enum Collector {
     Line,
     /// Software, by word.
     Word,
+    /// The runtime, by word, without a trace. The paper has none such.
+    Live,
 }
 
 impl Collector {
@@ -54,6 +56,7 @@ impl Collector {
             Collector::Mesi => Kind { depth, granularity: Granularity::Line, rules: Rules::Mesi },
             Collector::Line => Kind { depth, granularity: Granularity::Line, rules },
             Collector::Word => Kind { depth, granularity: Granularity::Word, rules },
+            Collector::Live => Kind { depth, granularity: Granularity::Word, rules: Rules::Live },
         }
     }
 }
@@ -138,7 +141,12 @@ impl Lines<'_> {
 impl Kernel<'_> {
     /// The graph of every run.
     pub fn graphs(&self, kind: Kind) -> Vec<Graph> {
-        self.runs.iter().map(|run| run.steps.graph(kind)).collect()
+        let empty = || Graph::empty(kind);
+        let graph = |run: &Observed| match kind.rules {
+            Rules::Live => run.live.clone().unwrap_or_else(empty),
+            _ => run.steps.graph(kind),
+        };
+        self.runs.iter().map(graph).collect()
     }
 
     /// Trials with as many failing as passing runs.

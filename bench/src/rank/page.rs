@@ -189,7 +189,7 @@ impl Rankings {
             let verdict = if total < 1000.0 { "met" } else { "**MISSED**" };
             let _ = writeln!(
                 page,
-                "\n{} edges: adding, subtracting and ranking take {total:.0} ms together; the bar is 1,000 ms: {verdict}.",
+                "\n{} edges: adding, subtracting and ranking take {total:.0} ms of processor time together; the bar is 1,000 ms: {verdict}.",
                 large.edges
             );
         }
@@ -200,15 +200,20 @@ impl Rankings {
     }
 
     fn table2(&self, page: &mut String) {
-        *page += "\n## Table 2: inspections\n\nContexts of five events. Each cell: the paper's number / the paper's score here / ours.\n\n| workload | kernel | runs, failing |";
+        *page += "\n## Table 2: inspections\n\nContexts of five events. Each cell: the paper's number / the paper's score here / ours. *live*: ours, with graphs that the runtime collected without a \
+             trace in the same schedules.\n\n| workload | kernel | runs, failing |";
         for collector in Collector::ALL {
             let _ = write!(page, " {0} labelled | {0} unlabelled |", name(collector));
         }
-        *page += "\n|---|---|---:|---|---|---|---|---|---|\n";
+        *page += " live labelled | live unlabelled |\n|---|---|---:|---|---|---|---|---|---|---|---|\n";
         for workload in &WORKLOADS {
             let Some(row) = self.of(workload) else { continue };
             let _ = write!(page, "| {} | {} | {}, {} |", workload.name, row.kernel, row.runs.0, row.runs.1);
-            for (at, (_, paper, ours)) in row.table2.iter().enumerate() {
+            for (at, (collector, paper, ours)) in row.table2.iter().enumerate() {
+                if *collector == Collector::Live {
+                    let _ = write!(page, " {} | {} |", ours[0].cell(), ours[1].cell());
+                    continue;
+                }
                 for (labels, (paper, ours)) in paper.iter().zip(ours).enumerate() {
                     let number = workload.inspections.get(at * 2 + labels).copied().unwrap_or_default();
                     let functions = workload.functions.get(at * 2 + labels).copied().unwrap_or_default();
@@ -353,7 +358,7 @@ impl Rankings {
         let Some(large) = &self.large else { return };
         let _ = writeln!(
             page,
-            "\n## Large graphs\n\nTwo made-up runs; the first has {} nodes and {} edges.\n\n| what | ms |\n|---|---:|\n| add both | {:.0} |\n| subtract \
+            "\n## Large graphs\n\nTwo made-up runs; the first has {} nodes and {} edges. Processor time of one thread.\n\n| what | ms |\n|---|---:|\n| add both | {:.0} |\n| subtract \
              one from the other | {:.0} |\n| rank one against the other | {:.0} |\n| write one ({} bytes) | {:.0} |\n| read it | {:.0} |",
             large.nodes, large.edges, large.union, large.difference, large.rank, large.bytes, large.write, large.read
         );
@@ -373,5 +378,6 @@ fn name(collector: Collector) -> &'static str {
         Collector::Mesi => "hardware",
         Collector::Line => "line",
         Collector::Word => "word",
+        Collector::Live => "live",
     }
 }
