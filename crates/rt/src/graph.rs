@@ -261,3 +261,83 @@ pub fn forget(addr: u64, size: u64) {
 }
 
 const _: () = assert!(CONTEXT_BITS + 24 + THREAD_BITS <= 64);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::boxed::Box;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// What a thread does to a location: thread, whether it writes, location, site.
+    fn run(steps: &[(u32, bool, usize, u32)]) -> Vec<(Option<(u32, u32)>, Option<(u32, u32)>, u64)> {
+        let words = (CHUNK_HEADER + graph::ROWS * graph::ROW) / 8;
+        let chunk = Box::leak(vec![0_u64; words].into_boxed_slice());
+        begin(chunk.as_ptr() as usize, 5, 2, 64);
+        let cells: Vec<Cell> = (0..4).map(|_| Cell::default()).collect();
+        for thread in 0..4 {
+            context(thread + 1).store(1, Ordering::Relaxed);
+        }
+        for (thread, writes, location, site) in steps {
+            let own = u64::from(*thread) + 1;
+            let me = pack(*site, context(own).load(Ordering::Relaxed), *thread);
+            let _ = if *writes { wrote(&cells[*location], me, own, 0) } else { read(&cells[*location], me, own, 0) };
+        }
+        let mut rows: Vec<_> = chunk[CHUNK_HEADER / 8..]
+            .chunks_exact(4)
+            .filter(|row| row[2] != 0)
+            .map(|row| (row[3] >> 32, graph::split(row[1]), graph::split(row[2]), row[3] & 0xffff_ffff))
+            .collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, from, to, times)| (from, to, times)).collect()
+    }
+
+    /// Contexts, oldest event first below the mark.
+    const NONE: u32 = 1;
+    const LC_RD: u32 = 0b100;
+    const RM_RD: u32 = 0b110;
+
+    // One test: the table and the contexts are of the whole process.
+    #[test]
+    fn edges_are_those_of_the_rules() {
+        // Figure 5 of the paper: a string and its length, updated between the reads of both.
+        let torn = run(&[
+            (1, true, 0, 1),
+            (1, true, 1, 2),
+            (2, false, 0, 3),
+            (1, true, 0, 1),
+            (1, true, 1, 2),
+            (2, false, 1, 4),
+        ]);
+        let ends: Vec<_> = torn.iter().map(|(from, to, _)| (*from, *to)).collect();
+        assert_eq!(
+            ends,
+            [
+                (Some((1, NONE)), Some((3, NONE))),
+                (Some((3, NONE)), Some((1, RM_RD))),
+                // RmRd, LcWr; and LcRd, RmWr.
+                (Some((2, 0b1_10_01)), Some((4, 0b1_00_11))),
+            ]
+        );
+        // Who reads again has an edge and no event.
+        let waiting = run(&[(1, true, 0, 1), (2, false, 0, 2), (2, false, 0, 2), (2, false, 0, 2)]);
+        assert_eq!(waiting, [(Some((1, NONE)), Some((2, NONE)), 1), (Some((1, NONE)), Some((2, LC_RD)), 2),]);
+        // What nobody wrote, read by three and then written.
+        let early = run(&[(1, false, 0, 1), (2, false, 0, 2), (3, false, 0, 3), (3, true, 0, 4)]);
+        let ends: Vec<_> = early.iter().map(|(from, to, _)| (*from, *to)).collect();
+        assert_eq!(
+            ends,
+            [
+                (None, Some((1, NONE))),
+                (Some((1, NONE)), Some((4, NONE))),
+                (None, Some((2, NONE))),
+                (Some((2, NONE)), Some((4, NONE))),
+            ]
+        );
+        // A thread alone communicates with nobody.
+        assert_eq!(run(&[(1, false, 0, 1), (1, true, 0, 2), (1, false, 0, 3), (1, true, 0, 4)]), []);
+    }
+}
