@@ -272,8 +272,12 @@ mod tests {
 
     use super::*;
 
-    /// What a thread does to a location: thread, whether it writes, location, site.
-    fn run(steps: &[(u32, bool, usize, u32)]) -> Vec<(Option<(u32, u32)>, Option<(u32, u32)>, u64)> {
+    /// Site and context; `None` is nobody.
+    type End = Option<(u32, u32)>;
+
+    /// The edges of some steps, in the order in which they were met, and how often: a step is a thread, whether it writes,
+    /// a location and a site.
+    fn run(steps: &[(u32, bool, usize, u32)]) -> Vec<(End, End, u64)> {
         let words = (CHUNK_HEADER + graph::ROWS * graph::ROW) / 8;
         let chunk = Box::leak(vec![0_u64; words].into_boxed_slice());
         begin(chunk.as_ptr() as usize, 5, 2, 64);
