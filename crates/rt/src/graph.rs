@@ -69,6 +69,11 @@ pub fn begin(chunk: usize, depth: u32, shift: u32, memory_limit_mb: u32) {
     ROWS.store(chunk + CHUNK_HEADER, Ordering::Release);
 }
 
+/// In a forked child: the table is the parent's, and so is what the cells say. Children collect nothing.
+pub fn after_fork() {
+    ROWS.store(0, Ordering::Release);
+}
+
 /// The context of a thread; threads of the same number modulo [`THREADS`] share one.
 fn context(thread: u64) -> &'static AtomicU32 {
     // Visits have the number plus one.

@@ -255,6 +255,7 @@ pub extern "C" fn in_child() {
     }
     gate::after_fork();
     guard::after_fork(thread_state::current());
+    graph::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }
