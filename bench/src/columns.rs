@@ -85,6 +85,12 @@ pub enum Mode {
     Record,
     /// Under a plan that collects a communication graph, armed likewise.
     Graph,
+    /// Under a plan by which a guard learns, armed likewise.
+    Learn,
+    /// Guarded by what earlier runs taught, without what is too hot.
+    Guard,
+    /// Guarded, every shared access.
+    GuardAll,
     /// Under a plan by which the random strategy says who runs, armed likewise.
     Controlled,
     /// Under Helgrind.
@@ -128,6 +134,8 @@ pub const COLUMNS: &[Column] = {
         column("survey", "survey", Wrapped(Gcc), Mode::Survey),
         column("record", "record", Wrapped(Gcc), Mode::Record),
         column("graph", "graph", Wrapped(Gcc), Mode::Graph),
+        column("guard", "guard", Wrapped(Gcc), Mode::Guard),
+        column("guard-all", "guard, all", Wrapped(Gcc), Mode::GuardAll),
         column("controlled", "controlled", Wrapped(Gcc), Mode::Controlled),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
@@ -331,11 +339,34 @@ impl Runner {
         Ok(result)
     }
 
+    /// Whether runs are guarded by what earlier ones taught.
+    pub fn guards(&self) -> bool {
+        matches!(self.mode, Mode::Guard | Mode::GuardAll)
+    }
+
+    /// Runs `job` a few times so that a guard learns from it, and keeps that for the runs that follow.
+    pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<()> {
+        const RUNS: usize = 3;
+        let mode = std::mem::replace(&mut self.mode, Mode::Learn);
+        let result = self.begin().and_then(|()| (0..RUNS).try_for_each(|_| job(self).map(drop)));
+        self.mode = mode;
+        result?;
+        let kept = self.out.with_file_name("surveyed");
+        remove(&kept)?;
+        at("move", &self.out, fs::rename(&self.out, &kept))?;
+        self.surveyed_bytes = folder_bytes(&kept);
+        self.surveyed = Some(kept);
+        Ok(())
+    }
+
     /// Prepares a fresh place for the next run.
     pub fn begin(&mut self) -> Result<()> {
         remove(&self.out)?;
         match (&self.surveyed, self.mode) {
-            (Some(surveyed), Mode::Record | Mode::Graph | Mode::Controlled) => copy_folder(surveyed, &self.out),
+            (
+                Some(surveyed),
+                Mode::Record | Mode::Graph | Mode::Controlled | Mode::Learn | Mode::Guard | Mode::GuardAll,
+            ) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
     }
@@ -352,6 +383,9 @@ impl Runner {
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
             Mode::Graph => plan = Some(self.library_plan(controlled::GRAPH_ARGUMENT, program)?),
+            Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
+            Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
+            Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server

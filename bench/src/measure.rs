@@ -117,7 +117,7 @@ pub fn measure(row: Row, tools: &Tools, options: &Options, say: &mut dyn FnMut(&
     let mut lanes: Vec<Lane<'_>> = COLUMNS.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if matches!(lane.column.mode, Mode::Record | Mode::Graph | Mode::Controlled) {
+        if matches!(lane.column.mode, Mode::Record | Mode::Graph | Mode::Guard | Mode::GuardAll | Mode::Controlled) {
             let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }
@@ -220,7 +220,11 @@ impl<'a> Lane<'a> {
 
     fn survey(&mut self, size: Size) -> Result<()> {
         let (bench, program) = (self.bench, &self.program);
-        self.runner.survey(|runner| bench.run(program, runner, size)).map(drop)
+        self.runner.survey(|runner| bench.run(program, runner, size))?;
+        if self.runner.guards() {
+            self.runner.train(|runner| bench.run(program, runner, Size::Quick))?;
+        }
+        Ok(())
     }
 
     fn run(&mut self, size: Size) -> Result<()> {
