@@ -19,6 +19,7 @@ pub mod place;
 pub mod profile;
 mod profile_text;
 pub mod program;
+mod rules;
 mod summaries;
 
 pub use profile_text::{ProfileError, ProfileProblem};

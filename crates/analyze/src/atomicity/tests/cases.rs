@@ -198,6 +198,20 @@ fn a_lock_that_is_wanted_after_a_wait_cannot_be_had_ahead() {
         assert_eq!(resolved.unenforced, [(pairs[0], Unenforced::Circle)]);
         check(&written, &resolved, &["main", "other", "signals"], &[]);
     }
+    // x was had before k, and is lost at the wait all the same; k is had again.
+    for (texts, pair) in [
+        (&["main: 1 write x -> 2; 2 lock k -> 3; 3 wait c k -> 4; 4 write x -> 5; 5 unlock k"][..], "main x 1 4 X"),
+        (
+            &["main: 1 write x -> 2; 2 lock k -> 3; 3 call g -> 4; 4 unlock k", "g: 1 wait c k -> 2; 2 write x"],
+            "main x 1 3 X",
+        ),
+    ] {
+        let all: Vec<&str> = texts.iter().copied().chain([other, "signals: 1 signal c"]).collect();
+        let written = program(&all, &["main", "other", "signals"]);
+        let resolved = resolve(&written.program, written.pairs(&[pair, "other x 1 4 X"]));
+        assert!(resolved.unenforced.iter().all(|(_, why)| *why == Unenforced::Circle));
+        check(&written, &resolved, &["main", "other", "signals"], &[]);
+    }
     // The condition's own mutex is given back while it waits: nobody waits for it because of that.
     let main = "main: 1 lock k -> 2; 2 wait c k -> 3; 3 unlock k";
     let written = program(&[main, other, "signals: 1 signal c"], &["main", "other", "signals"]);
