@@ -252,6 +252,35 @@ fn a_child_that_was_forked_around_a_stall_goes_on() {
     assert!(child.iter().all(|entry| entry.timed_out == 0 && entry.futile > 0), "{child:?}");
 }
 
+/// The first thread ends before the others; then one stalls.
+const WITHOUT_MAIN: &str = r#"
+static long x;
+APART static void stalls(long *at) { *at = 1; }
+PLAIN static void *thread(void *arg) {
+    pthread_join(*(pthread_t *)arg, 0);
+    long begun = now_us();
+    stalls(&x);
+    printf("%s\n", now_us() - begun < 2000000 ? "soon" : "late");
+    fflush(stdout);
+    exit(0);
+}
+PLAIN int main(void) {
+    static pthread_t own;
+    own = pthread_self();
+    go(thread, &own);
+    pthread_exit(0);
+}
+"#;
+
+#[test]
+fn a_first_thread_that_is_gone_is_not_waited_for() {
+    let subject = Subject::new(WITHOUT_MAIN);
+    let mut guarding = subject.everything().only(&["stalls"]);
+    guarding.table.stall_ns = 4_000_000_000;
+    let (seen, deployed) = subject.run(&guarding, "without-main");
+    assert_eq!((seen.stdout.as_str(), deployed.counter(LogCounter::Futile)), ("soon\n", 1));
+}
+
 /// Memory that has a second life at the same address, in other threads.
 const REUSE: &str = r#"
 APART static void heap_first(long *at) { *at = 1; }
