@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atomicity;
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
@@ -17,6 +18,7 @@ pub mod names;
 pub mod predict;
 pub mod prediction;
 mod rows;
+pub mod sections;
 pub mod serializability;
 pub mod sound;
 pub mod std_text;

@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Lists the instrumented places of a program or library
     Sites(SitesArgs),
+    /// Lists the stretches of code that look as if they were meant to be atomic
+    Sections(SectionsArgs),
     /// Writes the table of instrumented places into a program or library anew
     Index(IndexArgs),
     /// Records runs of a program
@@ -121,6 +123,27 @@ pub(crate) struct SitesArgs {
     /// JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge sections ./prog --variable balance\n\n\
+    Found in the code alone, without a run: a load and the store that follows it, a test and the use behind it, and \
+    accesses that follow each other. For each end it is told what other threads may do meanwhile.")]
+pub(crate) struct SectionsArgs {
+    /// The program or shared library
+    pub(crate) image: PathBuf,
+    /// Only sections of variables whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variable: Option<String>,
+    /// Only sections that begin in functions whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only sections of this pattern: load-and-store, test-and-use or consecutive
+    #[arg(long, value_name = "PATTERN", value_parser = ["load-and-store", "test-and-use", "consecutive"])]
+    pub(crate) pattern: Option<String>,
+    /// Write them to this file as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -344,7 +367,7 @@ pub(crate) struct TrainArgs {
     /// Recorded runs to learn from, by number or directory, instead of a program to run
     #[arg(value_name = "RUN", conflicts_with_all = ["guest", "runs"], required_unless_present = "guest")]
     pub(crate) recorded: Vec<String>,
-    /// How many runs to make; with --until-converged, at most so many [default: 20, or 500]
+    /// How many runs to make; with --until-converged, at most so many [default: 200, or 5000]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Stop as soon as runs show nothing new
@@ -357,14 +380,14 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(crate) timeout: Duration,
     /// Where the invariants go [default: NAME.invariants]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "out", visible_alias = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Add to what the file has already
     #[arg(long)]
     pub(crate) merge: bool,
     /// Variables that are guarded as one: those that some recorded runs access together (auto), none, or those that a
     /// file of invariants names
-    #[arg(long, value_name = "auto|none|FILE", default_value = "none")]
+    #[arg(long, value_name = "auto|none|FILE", default_value = "auto")]
     pub(crate) colours: String,
     /// Only these sites: a function, a file or a key, with * for any text; may be given again
     #[arg(long, value_name = "SITES")]
@@ -387,8 +410,9 @@ pub(crate) struct TrainArgs {
     /// Survey again, even if a kept survey would do
     #[arg(long)]
     pub(crate) resurvey: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub(crate) store: PathBuf,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,

@@ -45,6 +45,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Cc { args } => command::cc::run(Driver::C, &args),
         Command::Cxx { args } => command::cc::run(Driver::Cxx, &args),
         Command::Build(args) => command::build::run(&args),
+        Command::Sections(args) => command::sections::run(&args),
         Command::Sites(args) => command::sites::run(&args),
         Command::Index(args) => command::index::run(&args),
         Command::Record(args) => command::record::run(args),

@@ -77,6 +77,18 @@ fn a_program_is_built_recorded_and_shown() {
     let sites = text(&place.selvedge(&["sites", "account", "--function", "covers"]).stdout);
     assert!(sites.contains("__tsan_read4") && sites.contains("account.c:15"), "{sites}");
     assert!(text(&place.selvedge(&["index", "account"]).stdout).contains("already up to date"));
+    let args =
+        ["sections", "account", "--variable", "balance", "--pattern", "load-and-store", "--json", "sections.json"];
+    let sections = text(&place.selvedge(&args).stdout);
+    // The check in one function, the withdrawal in another; what lies between is the bug.
+    let check = "load-and-store of balance\n  from read ";
+    assert!(sections.contains(check) && sections.contains("account.c:15 in covers\n  to   write"), "{sections}");
+    assert!(sections.contains("in take; others: reads"), "{sections}");
+    let json = std::fs::read(place.path().join("sections.json")).expect("written");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let section = &json["sections"][0];
+    let shown = (&section["kind"], &section["variable"], &section["ends"][0]["allowed"]["writes"]);
+    assert_eq!(shown, (&"load-and-store".into(), &"balance".into(), &false.into()));
 }
 
 #[test]

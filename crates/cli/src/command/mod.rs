@@ -18,6 +18,7 @@ pub(crate) mod record;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
+pub(crate) mod sections;
 pub(crate) mod sites;
 pub(crate) mod trace;
 pub(crate) mod train;

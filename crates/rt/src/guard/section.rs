@@ -20,6 +20,9 @@ use crate::gate::{Arrival, Visit, Woken, time};
 use crate::thread_state::{self, ThreadState};
 use crate::{arch, modules, sink, sys};
 
+/// How often a thread waits for its turn at one lock.
+pub const ROUNDS: u32 = 16;
+
 /// How many entries the table has, and where they are; by ascending return offset.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static AT: AtomicUsize = AtomicUsize::new(0);
@@ -83,14 +86,31 @@ fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
     if is_mute(slot) { None } else { Some(slot) }
 }
 
-/// Before the outermost lock is taken, where threads run freely.
-pub fn before(lock: u64, pc: usize) {
+/// Takes the outermost lock, where threads run freely. What must come first may begin while this thread waits for the
+/// lock: then it gives it back, with nothing done, and waits again.
+pub fn take(lock: u64, pc: usize, mut acquire: impl FnMut() -> usize, release: impl Fn() -> usize) -> usize {
     if COUNT.load(Ordering::Relaxed) == 0 {
-        return;
+        return acquire();
     }
-    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else { return };
-    let Some(found) = violation(state, lock, pc) else { return };
-    let Some(slot) = note(state, &found) else { return };
+    for round in 0.. {
+        let patient = round < ROUNDS && before(lock, pc);
+        let result = acquire();
+        let early =
+            || thread_state::current().is_some_and(|state| looks(state) && violation(state, lock, pc).is_some());
+        if result != 0 || !patient || !early() || release() != 0 {
+            return result;
+        }
+    }
+    acquire()
+}
+
+/// Before the outermost lock is taken; false where the thread is not to wait again.
+fn before(lock: u64, pc: usize) -> bool {
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
     let begun = sys::clock_ns(1);
     if !is_patient(begun) {
         return log::count(LogCounter::Spared, 1);
@@ -103,17 +123,29 @@ pub fn before(lock: u64, pc: usize) {
     set_guarding(state, 0);
     let now = if sink::is_sealed() { begun } else { sys::clock_ns(1) };
     stalled(slot, now.saturating_sub(begun), how);
+    how == Ended::Resolved
 }
 
-/// The same under control: the strategy has chosen this thread, which now waits in the gate.
-pub fn before_in_gate(visit: &Visit, arrival: &Arrival) {
+/// Whether the lock must not be taken now.
+pub fn is_early(arrival: &Arrival) -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+        && thread_state::current()
+            .filter(|state| looks(state))
+            .is_some_and(|state| violation(state, arrival.object, arrival.pc).is_some())
+}
+
+/// The same under control: the strategy has chosen this thread, which now waits in the gate. False where it is not to
+/// wait again.
+pub fn before_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
     if COUNT.load(Ordering::Relaxed) == 0 {
-        return;
+        return false;
     }
-    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else { return };
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
     let (lock, pc) = (arrival.object, arrival.pc);
-    let Some(found) = violation(state, lock, pc) else { return };
-    let Some(slot) = note(state, &found) else { return };
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
     let begun = time::now();
     stall::announce(found.addr);
     visit.seat.set64(seat::OBJECT, stall::object_of(found.addr));
@@ -130,6 +162,7 @@ pub fn before_in_gate(visit: &Visit, arrival: &Arrival) {
         Err(_) => Ended::Futile,
     };
     stalled(slot, time::now().saturating_sub(begun), how);
+    how == Ended::Resolved
 }
 
 const EOWNERDEAD: i32 = 130;
