@@ -441,6 +441,46 @@ fn order_of_late(subject: &Subject) -> Guarding {
     guarding
 }
 
+/// As [`LATE`], again and again, on a processor that is so busy that the other thread begins to run much later.
+const UNBORN: &str = r#"
+#include <sched.h>
+static long value[50 * 8];
+APART static void make(long *at) { *at = 7; }
+APART static long take(long *at) { return *at; }
+PLAIN static void *maker(void *arg) { make(arg); return 0; }
+PLAIN int main(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    pid_t busy[3];
+    for (int i = 0; i < 3; i++) {
+        busy[i] = fork();
+        if (busy[i] == 0) {
+            // No longer than the test, should nobody end it.
+            alarm(30);
+            for (volatile long turn = 0;; turn++) {}
+        }
+    }
+    int good = 0;
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread = go(maker, &value[i * 8]);
+        good += take(&value[i * 8]) == 7;
+        pthread_join(thread, 0);
+    }
+    for (int i = 0; i < 3; i++) { kill(busy[i], SIGKILL); waitpid(busy[i], 0, 0); }
+    printf("took %d\n", good);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_thread_that_has_not_begun_to_run_can_still_come() {
+    let subject = Subject::new(UNBORN);
+    let (seen, deployed) = subject.run(&order_of_late(&subject), "unborn");
+    assert_eq!((seen.stdout.as_str(), deployed.counter(LogCounter::Futile)), ("took 50\n", 0));
+}
+
 #[test]
 fn a_log_that_cannot_be_written_is_said_once_and_the_program_is_guarded() {
     let subject = Subject::new(LATE);

@@ -52,6 +52,8 @@ static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 /// Where the log goes: inside the plan's mapping.
 static DIR_AT: AtomicUsize = AtomicUsize::new(0);
 static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
+/// Threads that were made and have not run yet.
+static EXPECTED: AtomicU32 = AtomicU32::new(0);
 /// States of the threads that live.
 static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
@@ -185,6 +187,16 @@ pub fn is_plain(site: u32) -> bool {
     FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
 }
 
+/// A thread is about to be made: it can come from now on, although it has no state yet.
+pub fn expect() {
+    EXPECTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// It is there, or could not be made.
+pub fn arrived() {
+    let _ = EXPECTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+}
+
 /// A thread lives.
 pub fn enter(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
@@ -220,6 +232,7 @@ pub fn after_fork(state: Option<&mut ThreadState>) {
     for place in &THREADS {
         place.store(0, Ordering::Relaxed);
     }
+    EXPECTED.store(0, Ordering::Relaxed);
     stall::after_fork();
     if let Some(state) = state {
         enter(state);
