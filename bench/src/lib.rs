@@ -28,6 +28,7 @@ pub mod measure;
 pub mod options;
 pub mod place;
 pub mod predict;
+pub mod rank;
 pub mod rows;
 pub mod sources;
 pub mod table;

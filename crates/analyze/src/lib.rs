@@ -10,6 +10,7 @@ pub mod atomicity;
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
+pub mod graph;
 pub mod history;
 pub mod import;
 pub mod invariant;

@@ -11,6 +11,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 use crate::arch;
 use crate::arena::Pool;
 use crate::gate;
+use crate::graph;
 use crate::guard;
 use crate::sink;
 
@@ -206,6 +207,7 @@ pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
 /// Makes `state` this thread's own.
 pub fn enter(state: &mut ThreadState) {
     guard::enter(state);
+    graph::enter(state);
     arch::tls_set(core::ptr::from_mut(state) as usize);
 }
 

@@ -113,7 +113,8 @@ fn before(lock: u64, pc: usize) -> bool {
     let Some(slot) = note(state, &found) else { return false };
     let begun = sys::clock_ns(1);
     if !is_patient(begun) {
-        return log::count(LogCounter::Spared, 1);
+        log::count(LogCounter::Spared, 1);
+        return false;
     }
     let who = core::ptr::from_mut(state);
     set_guarding(state, arch::stack_pointer());
