@@ -252,6 +252,35 @@ fn a_child_that_was_forked_around_a_stall_goes_on() {
     assert!(child.iter().all(|entry| entry.timed_out == 0 && entry.futile > 0), "{child:?}");
 }
 
+/// The first thread ends before the others; then one stalls.
+const WITHOUT_MAIN: &str = r#"
+static long x;
+APART static void stalls(long *at) { *at = 1; }
+PLAIN static void *thread(void *arg) {
+    pthread_join(*(pthread_t *)arg, 0);
+    long begun = now_us();
+    stalls(&x);
+    printf("%s\n", now_us() - begun < 2000000 ? "soon" : "late");
+    fflush(stdout);
+    exit(0);
+}
+PLAIN int main(void) {
+    static pthread_t own;
+    own = pthread_self();
+    go(thread, &own);
+    pthread_exit(0);
+}
+"#;
+
+#[test]
+fn a_first_thread_that_is_gone_is_not_waited_for() {
+    let subject = Subject::new(WITHOUT_MAIN);
+    let mut guarding = subject.everything().only(&["stalls"]);
+    guarding.table.stall_ns = 4_000_000_000;
+    let (seen, deployed) = subject.run(&guarding, "without-main");
+    assert_eq!((seen.stdout.as_str(), deployed.counter(LogCounter::Futile)), ("soon\n", 1));
+}
+
 /// Memory that has a second life at the same address, in other threads.
 const REUSE: &str = r#"
 APART static void heap_first(long *at) { *at = 1; }
@@ -410,6 +439,46 @@ fn order_of_late(subject: &Subject) -> Guarding {
     set(&mut guarding, make, &[0]);
     set(&mut guarding, take, &[make]);
     guarding
+}
+
+/// As [`LATE`], again and again, on a processor that is so busy that the other thread begins to run much later.
+const UNBORN: &str = r#"
+#include <sched.h>
+static long value[50 * 8];
+APART static void make(long *at) { *at = 7; }
+APART static long take(long *at) { return *at; }
+PLAIN static void *maker(void *arg) { make(arg); return 0; }
+PLAIN int main(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    pid_t busy[3];
+    for (int i = 0; i < 3; i++) {
+        busy[i] = fork();
+        if (busy[i] == 0) {
+            // No longer than the test, should nobody end it.
+            alarm(30);
+            for (volatile long turn = 0;; turn++) {}
+        }
+    }
+    int good = 0;
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread = go(maker, &value[i * 8]);
+        good += take(&value[i * 8]) == 7;
+        pthread_join(thread, 0);
+    }
+    for (int i = 0; i < 3; i++) { kill(busy[i], SIGKILL); waitpid(busy[i], 0, 0); }
+    printf("took %d\n", good);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_thread_that_has_not_begun_to_run_can_still_come() {
+    let subject = Subject::new(UNBORN);
+    let (seen, deployed) = subject.run(&order_of_late(&subject), "unborn");
+    assert_eq!((seen.stdout.as_str(), deployed.counter(LogCounter::Futile)), ("took 50\n", 0));
 }
 
 #[test]

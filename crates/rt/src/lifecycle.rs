@@ -87,8 +87,11 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     {
         thread_state::enter(state);
         if let Some(state) = thread_state::current() {
-            if controlled {
+            if controlled || guarded {
+                // It may end before the others do, and must not be waited for.
                 thread::arm_exit(1);
+            }
+            if controlled {
                 thread::remember_main(state.index);
                 gate::begin(state);
             }

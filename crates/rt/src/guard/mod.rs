@@ -20,7 +20,7 @@
 //! A hook runs before its access. Where threads run freely, two of them may pass their hooks in one order and make
 //! their accesses in the other. So a thread says what it is about to do until it is seen past it (`ThreadState::doing`),
 //! and who must not come before that access waits until then, or for [`SETTLE_NS`]: whoever learns, because it
-//! would learn an order that did not happen, and whoever was stalled. A thread that is taken off its processor between
+//! would learn an order that did not happen, and, for longer, whoever was stalled. A thread that is taken off its processor between
 //! its hook and its access for longer than that is not waited for. Under control there is no such gap.
 //!
 //! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
@@ -52,6 +52,8 @@ static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 /// Where the log goes: inside the plan's mapping.
 static DIR_AT: AtomicUsize = AtomicUsize::new(0);
 static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
+/// Threads that were made and have not run yet.
+static EXPECTED: AtomicU32 = AtomicU32::new(0);
 /// States of the threads that live.
 static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
@@ -65,6 +67,9 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
 const SETTLE_NS: u64 = 20_000;
+/// The same for who was stalled: to wake it may have taken the other off its processor, right before its access.
+const SETTLE_AFTER_STALL_NS: u64 = 2_000_000;
+const NAP_NS: u64 = 50_000;
 /// Bytes of a long range that are looked at.
 const RANGE: u64 = 4096;
 /// Words of a critical section that are remembered.
@@ -185,6 +190,16 @@ pub fn is_plain(site: u32) -> bool {
     FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
 }
 
+/// A thread is about to be made: it can come from now on, although it has no state yet.
+pub fn expect() {
+    EXPECTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// It is there, or could not be made.
+pub fn arrived() {
+    let _ = EXPECTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+}
+
 /// A thread lives.
 pub fn enter(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
@@ -198,6 +213,7 @@ pub fn enter(state: &mut ThreadState) {
 /// A thread ends.
 pub fn leave(state: &ThreadState) {
     if is_on() {
+        state.doing.store(0, Ordering::Release);
         let own = core::ptr::from_ref(state) as usize;
         if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
             place.store(0, Ordering::Release);
@@ -220,6 +236,7 @@ pub fn after_fork(state: Option<&mut ThreadState>) {
     for place in &THREADS {
         place.store(0, Ordering::Relaxed);
     }
+    EXPECTED.store(0, Ordering::Relaxed);
     stall::after_fork();
     if let Some(state) = state {
         enter(state);
@@ -387,7 +404,7 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: boo
     let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
     stalled(slot, clock().saturating_sub(begun), ended);
     if ended == Ended::Resolved {
-        settle(awaited, violation.addr);
+        settle(awaited, violation.addr, SETTLE_AFTER_STALL_NS);
     } else {
         let _ = attempt(state, addr, size, site, How::Force);
     }
@@ -522,7 +539,7 @@ fn announcement(state: &ThreadState, addr: u64) -> u64 {
 }
 
 /// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
-fn settle(mark: u32, addr: u64) {
+fn settle(mark: u32, addr: u64, most_ns: u64) {
     if gate::is_on() || mark == 0 || sink::is_sealed() {
         return;
     }
@@ -532,8 +549,12 @@ fn settle(mark: u32, addr: u64) {
         return;
     }
     let begun = sys::clock_ns(1);
-    while other.doing.load(Ordering::Acquire) == doing && sys::clock_ns(1).saturating_sub(begun) < SETTLE_NS {
-        core::hint::spin_loop();
+    while other.doing.load(Ordering::Acquire) == doing {
+        match sys::clock_ns(1).saturating_sub(begun) {
+            waited if waited >= most_ns => return,
+            waited if waited < SETTLE_NS => core::hint::spin_loop(),
+            _ => sys::nap(NAP_NS),
+        }
     }
 }
 
@@ -552,7 +573,7 @@ fn record(state: &mut ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: 
         }
         state.doing.store(announcement(state, addr), Ordering::Release);
         if how == How::Learn {
-            settle(reading.before_thread, addr);
+            settle(reading.before_thread, addr, SETTLE_NS);
             learn(state, site, &reading, addr);
         }
         return Ok(());

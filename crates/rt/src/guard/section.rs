@@ -38,7 +38,7 @@ pub fn begin(table: &Table<'static>) {
 fn entries(pc: usize) -> impl Iterator<Item = (u32, i64)> {
     let (module, offset) = split_pc(modules::payload(pc)).unwrap_or((u32::MAX, 0));
     let (at, count) = (AT.load(Ordering::Relaxed), COUNT.load(Ordering::Acquire) as usize);
-    // SAFETY: I6: rows of the plan's table, which `Table::parse` checked; the mapping lives as long as the process.
+    // SAFETY: I6: rows of the table, which `Table::parse` checked; its pages live as long as the process.
     let rows = if count == 0 { &[] } else { unsafe { core::slice::from_raw_parts(at as *const [u8; ENTRY], count) } };
     let field = |row: &[u8; ENTRY], at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
     let first = rows.partition_point(|row| field(row, 0) < offset);

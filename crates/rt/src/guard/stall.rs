@@ -215,10 +215,12 @@ fn in_gate(word: u64, site: u32, ns: u64, settled: &mut dyn FnMut() -> bool) -> 
 fn nobody_can_come(state: &ThreadState) -> bool {
     let own = core::ptr::from_ref(state) as usize;
     let is_stalled = |at: usize| STALLED.iter().any(|place| place.who.load(Ordering::Relaxed) == at);
-    super::threads().all(|other| {
-        let at = core::ptr::from_ref(other) as usize;
-        at == own || other.blocked.load(Ordering::Relaxed) != 0 || is_stalled(at)
-    })
+    let none_expected = super::EXPECTED.load(Ordering::Acquire) == 0;
+    none_expected
+        && super::threads().all(|other| {
+            let at = core::ptr::from_ref(other) as usize;
+            at == own || other.blocked.load(Ordering::Relaxed) != 0 || is_stalled(at)
+        })
 }
 
 /// Nobody can come: who of the stalled goes on? One whose access another one waits for; else the one that has waited

@@ -130,6 +130,7 @@ extern "C" fn run(start: *mut Start) -> usize {
         }
         arm_exit(1);
     }
+    guard::arrived();
     if mask != NO_MASK {
         let own = sys::swap_signal_mask(mask);
         if own != sys::ALL_SIGNALS {
@@ -194,6 +195,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
     // SAFETY: I2: fresh from the pool.
     unsafe { start.write(Start { routine, argument, index, parent: parent.index, mask }) };
+    guard::expect();
     let result = gate::deaf(|| arrange(run as *const () as usize, start as usize));
     if hold {
         sys::swap_signal_mask(mask);
@@ -207,6 +209,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     } else {
         // SAFETY: I2: no thread got it.
         unsafe { STARTS.give(start) };
+        guard::arrived();
     }
     result
 }
