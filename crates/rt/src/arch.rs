@@ -13,6 +13,12 @@ global_asm!(
     ".type selvedge_rt_tls,@object",
     ".size selvedge_rt_tls,8",
     "selvedge_rt_tls: .zero 8",
+    // How many accesses are left before the next one is considered for a wait, by class (`detect::noise`).
+    ".globl selvedge_rt_due",
+    ".hidden selvedge_rt_due",
+    ".type selvedge_rt_due,@object",
+    ".size selvedge_rt_due,16",
+    "selvedge_rt_due: .zero 16",
     ".text",
 );
 
@@ -33,6 +39,26 @@ pub fn tls_set(value: usize) {
     // SAFETY: I1, as in `tls_get`.
     unsafe {
         asm!("mov qword ptr fs:[selvedge_rt_tls@tpoff], {}", in(reg) value, options(nostack, preserves_flags));
+    }
+}
+
+/// The thread's countdown of a class below 4.
+#[inline(always)]
+pub fn due(class: usize) -> i32 {
+    let value: i32;
+    // SAFETY: I1, as in `tls_get`; there are four of them.
+    unsafe {
+        asm!("mov {0:e}, dword ptr fs:[selvedge_rt_due@tpoff + {1}*4]", out(reg) value, in(reg) class & 3, options(nostack, preserves_flags, readonly));
+    }
+    value
+}
+
+/// Sets the thread's countdown of a class.
+#[inline(always)]
+pub fn set_due(class: usize, value: i32) {
+    // SAFETY: I1, as in `tls_get`; there are four of them.
+    unsafe {
+        asm!("mov dword ptr fs:[selvedge_rt_due@tpoff + {1}*4], {0:e}", in(reg) value, in(reg) class & 3, options(nostack, preserves_flags));
     }
 }
 

@@ -12,6 +12,7 @@ use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
+use crate::detect::{self, slots};
 use crate::{guard, shadow, sink, stream};
 
 macro_rules! default_entries {
@@ -84,6 +85,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         gate::point(Arrival::access(kind, addr, site));
     }
     guard::access(addr, size, site);
+    detect::access(slots::Access { addr, size, writes: write, atomic: false }, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
         Observe::Nothing => return,

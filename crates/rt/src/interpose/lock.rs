@@ -10,7 +10,7 @@ use super::wait::is_shared_abroad;
 use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
-use crate::{real, stream, sys};
+use crate::{detect, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -28,6 +28,9 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     let result = controlled(slot, lock, b, c, pc).unwrap_or_else(insist);
     stream::unpend();
     let how = Acquire { result: result as u8, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
 }
@@ -52,6 +55,9 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
         _ => 22,
     };
     let how = Acquire { result: error, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
 }
@@ -171,6 +177,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 }
 
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
+    detect::gave(lock);
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
         let release = || {

@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{guard, real, shadow, sink, stream, sys};
+use crate::{detect, guard, real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ unsafe extern "C" {
 
 /// Stacks are recycled: a new thread's stack is not shared with the last one that had it.
 fn forget_stack() {
-    if sink::observe() != Observe::Survey && !guard::is_on() {
+    if sink::observe() != Observe::Survey && !guard::is_on() && !detect::is_on() {
         return;
     }
     let Some(state) = thread_state::current() else {
@@ -167,6 +167,7 @@ fn forget_stack() {
                     shadow::forget(stack, size);
                 }
                 guard::forget(stack, size);
+                detect::stack(state, stack as usize, stack.saturating_add(size) as usize);
             }
             pthread_attr_destroy(&raw mut attr);
         }
