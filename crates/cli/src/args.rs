@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Hunt(HuntArgs),
     /// Predicts from recorded runs what could have happened, and makes it happen
     Predict(PredictArgs),
+    /// Sees races in the act: runs a program with a little noise, and looks who meets whom
+    Detect(DetectArgs),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -324,6 +326,100 @@ pub(crate) struct PredictArgs {
     pub(crate) store: StoreArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge detect -- ./prog\n  \
+    selvedge detect --runs 20 --overhead 5% -- ./prog input\n  \
+    selvedge detect --runs 20 -- ./prog && selvedge detect --again --heuristic location --strength 1000 -- ./prog\n\n\
+    Now and then a thread waits before an access, with the access announced; whoever is about to make a conflicting one \
+    meanwhile races with it. There are no false reports. The program runs free, at nearly its own speed.")]
+pub(crate) struct DetectArgs {
+    /// How many runs
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// How a thread waits
+    #[arg(long, default_value = "sleep", value_parser = ["sleep", "spin", "yield", "priority"])]
+    pub(crate) noise: String,
+    /// Where: anywhere, at accesses to suspected variables, or at suspected places (with --again)
+    #[arg(long, default_value = "random", value_parser = ["random", "variable", "location"])]
+    pub(crate) heuristic: String,
+    /// Waits in a thousand accesses; without it, few, and more when a thread begins
+    #[arg(long, value_name = "0-1000", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) strength: Option<u16>,
+    /// How long a wait is, about: 200us, 1ms; without it, 200us in the first run, and longer in later ones
+    #[arg(long, value_name = "TIME", value_parser = pause)]
+    pub(crate) duration: Option<Duration>,
+    /// What it may cost: 5%, 2x, none
+    #[arg(long, value_name = "BUDGET", value_parser = overhead, default_value = "2x")]
+    pub(crate) overhead: Overhead,
+    /// Aim at what earlier runs of this command saw
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Decides all that is left to chance; the next run has the next seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Watch atomic operations too: a plain access that meets one races with it
+    #[arg(long)]
+    pub(crate) atomics: bool,
+    /// Watch volatile accesses too
+    #[arg(long)]
+    pub(crate) volatile: bool,
+    /// Tell of values that changed while a thread waited and nobody was seen
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// End a run after this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// How many survey runs to make
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) survey_runs: u32,
+    /// Survey again, even if a kept survey would do
+    #[arg(long)]
+    pub(crate) resurvey: bool,
+    /// Write the plan to FILE and run nothing; any program started with SELVEDGE_PLAN=FILE is then watched, and leaves
+    /// its log in DIR/direct
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan_only: Option<PathBuf>,
+    /// Do not look for a schedule that makes each race happen again
+    #[arg(long)]
+    pub(crate) no_clip: bool,
+    /// Print the counters
+    #[arg(long)]
+    pub(crate) counters: bool,
+    /// Write the findings to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+/// As [`duration`], and nothing.
+fn pause(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+/// What detecting may cost, in millionths of the processor time; `None` for anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overhead(pub(crate) Option<u32>);
+
+fn overhead(text: &str) -> Result<Overhead, String> {
+    let wrong = || format!("`{text}` is no budget: say 5%, 2x or none");
+    if text == "none" {
+        return Ok(Overhead(None));
+    }
+    let part = match (text.strip_suffix('%'), text.strip_suffix('x')) {
+        (Some(percent), _) => percent.parse::<f64>().map_err(|_| wrong())? / 100.0,
+        (_, Some(times)) => times.parse::<f64>().map_err(|_| wrong())? - 1.0,
+        _ => return Err(wrong()),
+    };
+    if !(0.0..=1000.0).contains(&part) {
+        return Err(wrong());
+    }
+    Ok(Overhead(Some((part * 1e6) as u32)))
+}
+
 /// What the world looks like to a controlled program.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
@@ -500,6 +596,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     let factor = match unit {
         "" | "s" => 1.0,
         "ms" => 0.001,
+        "us" => 0.000_001,
         "m" => 60.0,
         "h" => 3600.0,
         _ => return Err("use a number and ms, s, m or h, as in 10s".to_owned()),

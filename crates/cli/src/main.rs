@@ -52,6 +52,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Replay(args) => command::replay::run(&args),
         Command::Minimize(args) => command::minimize::run(&args),
         Command::Hunt(args) => command::hunt::run(args),
+        Command::Detect(args) => command::detect::run(args),
         Command::Predict(args) => command::predict::run(&args),
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),

@@ -59,6 +59,9 @@ pub const FLAG_VALUES: u16 = 2;
 /// `volatile` accesses are watched too.
 pub const FLAG_VOLATILE: u16 = 4;
 
+/// The first accesses of a thread wait more often than the strength says: short programs have no others.
+pub const FLAG_EAGER: u16 = 8;
+
 /// First bytes of a log.
 pub const LOG_MAGIC: [u8; 8] = *b"SLVDTLOG";
 /// Version of the log.
@@ -551,7 +554,8 @@ mod tests {
         let mut bytes = [0; 104];
         bytes[..8].copy_from_slice(&MAGIC);
         let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        let header = [(8, VERSION), (12, 64), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
+        let header =
+            [(8, VERSION), (12, 64), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
         let rest = [(48, 3), (52, 64), (56, 1), (60, 88), (64, 1), (72, 2), (76, 9), (88, 0x40), (96, 8)];
         for (at, value) in header.into_iter().chain(rest) {
             put(at, value);

@@ -14,8 +14,8 @@
 pub mod bytes;
 pub mod control;
 pub mod counters;
-pub mod event;
 pub mod detect;
+pub mod event;
 pub mod guard;
 pub mod hooks;
 pub mod id;

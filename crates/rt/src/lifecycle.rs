@@ -89,6 +89,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
         if let Some(state) = thread_state::current() {
             // Arguments and environment lie above everything that `main` calls.
             detect::stack(state, 0, envp as usize);
+            detect::one_more();
             if controlled {
                 thread::arm_exit(1);
                 thread::remember_main(state.index);
@@ -232,7 +233,9 @@ fn patch_new(plan: Option<&Plan<'static>>) {
 #[cold]
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
-    let plan = if at == 0 || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on() && !detect::is_on()) {
+    let plan = if at == 0
+        || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on() && !detect::is_on())
+    {
         None
     } else {
         // SAFETY: I6: the plan is mapped for good.

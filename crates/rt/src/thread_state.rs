@@ -160,6 +160,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
     let state = make(reserve_index(), u32::MAX)?;
+    detect::one_more();
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]

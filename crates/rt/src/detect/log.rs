@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use selvedge_events::detect::{
     FRAMES, HITS, LOCKS, LOG_COUNTERS, LOG_HEADER, LOG_MAGIC, LOG_PREFIX, LOG_VERSION, LogCounter, MODULE, MODULE_PATH,
-    MOST_MODULES, NEAR, Noise, RACE, SIDE_ATOMIC, SIDE_FRAMES, SIDE_LOCKS, SIDE_WRITES, SIDES, VALUE_CHANGED, VALUES_SEEN,
-    key,
+    MOST_MODULES, NEAR, Noise, RACE, SIDE_ATOMIC, SIDE_FRAMES, SIDE_LOCKS, SIDE_WRITES, SIDES, VALUE_CHANGED,
+    VALUES_SEEN, key,
 };
 
 use super::who::{self, Who};

@@ -44,7 +44,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::detect::{
-    Aim, FLAG_ATOMICS, FLAG_VALUES, FLAG_VOLATILE, Heuristic, LogCounter, MOST_SITES, NO_BUDGET, Noise, UNSEEN,
+    Aim, FLAG_ATOMICS, FLAG_EAGER, FLAG_VALUES, FLAG_VOLATILE, Heuristic, LogCounter, MOST_SITES, NO_BUDGET, Noise,
+    UNSEEN,
 };
 
 use crate::modules::{self, Module};
@@ -152,6 +153,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     if parsed.budget != NO_BUDGET {
         switch::begin(parsed.sites.min(MOST_SITES));
     }
+    noise::begin(parsed.budget);
     noise::calibrate(entry::watched::measure);
     NOISE.store(page, Ordering::Release);
     Ok(())
@@ -183,12 +185,29 @@ pub fn loaded(module: &Module<'_>) {
     }
 }
 
-/// A thread lives.
+/// A thread lives: the calling one.
 pub fn enter(state: &mut ThreadState) {
     if let Some(plan) = plan() {
-        state.detect.account.begin(plan.seed, state.index);
-        LIVE.fetch_add(1, Ordering::Relaxed);
+        let own = &mut state.detect.account;
+        if !own.begin(plan.seed, state.index) {
+            // A fiber that goes on.
+            return;
+        }
+        for (class, strength) in [(Class::Usual, plan.strength), (Class::Aimed, plan.aimed)] {
+            let gap = own.next_gap(class, strength, plan.flags & FLAG_EAGER != 0);
+            arch::set_due(class as usize, gap as i32 - 1);
+        }
     }
+}
+
+/// There is a thread more, or will be in a moment: its maker is not alone from now on.
+pub fn one_more() {
+    LIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// There is one less.
+pub fn one_less() {
+    LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// A thread's stack is known.
@@ -200,7 +219,7 @@ pub fn stack(state: &mut ThreadState, low: usize, high: usize) {
 pub fn leave(state: &mut ThreadState) {
     if is_on() {
         state.detect.account.tell();
-        LIVE.fetch_sub(1, Ordering::Relaxed);
+        one_less();
     }
 }
 
@@ -307,7 +326,9 @@ fn any(access: Access, site: u32) {
     if lines <= last - first {
         log::count(LogCounter::LongRanges, 1);
     }
-    if due < 0 || (first..first + lines).any(|line| slots::look(slots::bucket(line << slots::LINE_SHIFT)) != There::Nothing) {
+    if due < 0
+        || (first..first + lines).any(|line| slots::look(slots::bucket(line << slots::LINE_SHIFT)) != There::Nothing)
+    {
         slow(At { access, site, class, registers: Registers::default() });
     }
 }
@@ -403,7 +424,7 @@ fn consider(state: &mut ThreadState, at: &At) {
     let Some(plan) = plan() else { return };
     let strength = if at.class == Class::Aimed { plan.aimed } else { plan.strength };
     let own = &mut state.detect.account;
-    let gap = own.next_gap(at.class, strength);
+    let gap = own.next_gap(at.class, strength, plan.flags & FLAG_EAGER != 0);
     arch::set_due(at.class as usize, gap as i32 - 1);
     own.sampled();
     log::hit(at.site, Hit::Sample);
@@ -435,7 +456,8 @@ fn consider(state: &mut ThreadState, at: &At) {
 /// Whether an access is to a suspected variable.
 fn is_suspected(plan: &Noise<'_>, access: Access) -> bool {
     let Some(offset) = access.addr.checked_sub(modules::executable_base()) else { return false };
-    let inside = |(from, len): (u64, u64)| offset < from.saturating_add(len) && from < offset.saturating_add(access.size);
+    let inside =
+        |(from, len): (u64, u64)| offset < from.saturating_add(len) && from < offset.saturating_add(access.size);
     (0..plan.ranges).filter_map(|number| plan.range(number)).any(inside)
 }
 
@@ -530,9 +552,8 @@ fn value(access: Access) -> u64 {
             8 if at % 8 == 0 => (at as *const u64).read_volatile(),
             4 if at % 4 == 0 => u64::from((at as *const u32).read_volatile()),
             2 if at % 2 == 0 => u64::from((at as *const u16).read_volatile()),
-            size => (0..size.min(8)).fold(0, |sum, byte| {
-                sum | u64::from(((at + byte) as *const u8).read_volatile()) << (byte * 8)
-            }),
+            size => (0..size.min(8))
+                .fold(0, |sum, byte| sum | u64::from(((at + byte) as *const u8).read_volatile()) << (byte * 8)),
         }
     }
 }

@@ -75,7 +75,8 @@ impl Access {
 
     /// Whether the two touch a common byte, at least one writes, and not both are atomic operations.
     pub fn conflicts(self, other: Access) -> bool {
-        let overlap = self.addr < other.addr.saturating_add(other.size) && other.addr < self.addr.saturating_add(self.size);
+        let overlap =
+            self.addr < other.addr.saturating_add(other.size) && other.addr < self.addr.saturating_add(self.size);
         overlap && (self.writes || other.writes) && !(self.atomic && other.atomic)
     }
 }

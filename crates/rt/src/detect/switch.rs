@@ -39,8 +39,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 static LOCK: Spin = Spin::new();
 
 /// A site that is off, or was: site + 1, when it comes back (0 while it is on), how long it was off.
-static OFF: [[AtomicU64; 3]; 256] =
-    [const { [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)] }; 256];
+static OFF: [[AtomicU64; 3]; 256] = [const { [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)] }; 256];
 
 /// Makes room for so many sites.
 pub fn begin(sites: u32) {

@@ -11,8 +11,8 @@ use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
-use crate::gate::{self, Arrival};
 use crate::detect::{self, slots};
+use crate::gate::{self, Arrival};
 use crate::{guard, shadow, sink, stream};
 
 macro_rules! default_entries {

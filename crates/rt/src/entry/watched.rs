@@ -24,6 +24,11 @@ extern "C" fn slow(addr: u64, site: u32, what: u32, frame: usize, stack: usize) 
         1 => Class::Aimed,
         _ => Class::Quiet,
     };
+    // Whoever came because somebody is near has not been counted down yet.
+    let due = arch::due(class as usize);
+    if due >= 0 {
+        arch::set_due(class as usize, due - 1);
+    }
     detect::slow(At { access, site, class, registers: Registers { frame, stack } });
 }
 

@@ -188,6 +188,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
         gate::point(Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Create, 0, slot as u16, pc) });
         gate::create(index, parent.index);
     }
+    detect::one_more();
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
     let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
@@ -198,6 +199,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
         sys::swap_signal_mask(mask);
     }
     if result as u32 != 0 {
+        detect::one_less();
         gate::create_failed(index);
     }
     if result as u32 == 0 {

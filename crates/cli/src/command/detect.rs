@@ -1,0 +1,188 @@
+//! `selvedge detect`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+
+use selvedge_drive::detect::watch::Wanted;
+use selvedge_drive::detect::{DetectOptions, Detected, Found, Step, detect};
+use selvedge_drive::program::hex;
+use selvedge_drive::run::{Guest, Stop};
+use selvedge_drive::store::Store;
+use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind};
+use selvedge_findings::{ExitCode, Finding, Program, Report};
+use selvedge_report::in_act::{Images, InAct, SitePlace};
+
+use crate::args::DetectArgs;
+use crate::messages::{Failure, Live, note};
+
+/// Detects; exit code 66 where there are findings.
+pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
+    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    let mut words = args.guest.iter().cloned();
+    let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
+    let options = DetectOptions {
+        runs: args.runs,
+        noise: NoiseKind::by_name(&args.noise).unwrap_or(NoiseKind::Sleep),
+        heuristic: Heuristic::by_name(&args.heuristic).unwrap_or(Heuristic::Random),
+        strength: args.strength,
+        duration: args.duration,
+        budget: args.overhead.0,
+        seed: args.seed,
+        again: args.again,
+        wanted: Wanted { atomics: args.atomics, volatile: args.volatile },
+        values: args.values,
+        timeout: args.timeout,
+        survey_runs: args.survey_runs,
+        resurvey: args.resurvey,
+        plan_only: args.plan_only.clone(),
+        ..DetectOptions::default()
+    };
+    let mut live = Live::new();
+    let mut each = |step: Step<'_>| match step {
+        Step::Surveying { run, of } => note(&format!("survey run {run} of {of}")),
+        Step::Watching { sites, suspects: 0 } => note(&format!("watching {sites} sites")),
+        Step::Watching { sites, suspects } => note(&format!("watching {sites} sites, {suspects} of them suspects")),
+        Step::PlanWritten { logs } => note(&format!(
+            "start the program with SELVEDGE_PLAN={}; logs go to {}",
+            args.plan_only.as_deref().unwrap_or(Path::new("")).display(),
+            logs.display()
+        )),
+        Step::Ran { detected, of } => live.show(|| progress(detected, of)),
+        _ => {}
+    };
+    let detected = detect(&store, &guest, &options, &Stop::on_signals(), &mut each)
+        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    live.end();
+    if args.plan_only.is_some() {
+        return Ok(ExitCode::Success.code());
+    }
+    let again = again(&args);
+    let findings = show(&detected, &again)?;
+    summary(&detected, findings.len(), &options);
+    if args.counters {
+        for (_, name, sentence) in LOG_COUNTERS_ALL {
+            note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));
+        }
+    }
+    let found = !findings.is_empty();
+    if let Some(file) = &args.json {
+        let program =
+            Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
+        let report = Report::new(program, detected.tally.into(), findings);
+        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+        std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
+    }
+    Ok(match found {
+        true => ExitCode::Findings.code(),
+        false if detected.stopped => 130,
+        false => ExitCode::Success.code(),
+    })
+}
+
+/// A race as it is shown: all pairs of sites that read the same in the source.
+struct Shown<'a> {
+    first: &'a Found,
+    in_act: InAct,
+    finding: Finding,
+    count: u64,
+    runs: u32,
+}
+
+fn show(detected: &Detected, again: &str) -> Result<Vec<Finding>, Failure> {
+    let images = Images::default();
+    let site = |id: u32| {
+        let site = detected.sites.get(id as usize)?;
+        Some(SitePlace { path: &site.path, build_id: &site.build_id, offset: site.offset })
+    };
+    let mut shown: BTreeMap<String, Shown<'_>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for found in &detected.found {
+        let in_act = InAct::of(&images, &found.race, &found.images, &site);
+        let finding = in_act.finding();
+        match shown.get_mut(&finding.id) {
+            Some(known) => {
+                known.count += found.count;
+                known.runs = known.runs.max(found.runs);
+            }
+            None => {
+                order.push(finding.id.clone());
+                let one =
+                    Shown { first: found, in_act, finding: finding.clone(), count: found.count, runs: found.runs };
+                shown.insert(finding.id, one);
+            }
+        }
+    }
+    let mut out = anstream::stdout().lock();
+    let mut findings = Vec::new();
+    for id in order {
+        let Some(one) = shown.remove(&id) else { continue };
+        let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
+        let lines = vec![
+            format!(
+                "Seen {} in {}, first with the noise of seed {}.",
+                times(one.count, "time"),
+                times(one.runs.into(), "run"),
+                one.first.seed
+            ),
+            format!("Look for it again: {again}"),
+        ];
+        let mut finding = one.finding;
+        finding.replay = Some(again.to_owned());
+        one.in_act.write(&lines, &mut out)?;
+        findings.push(finding);
+    }
+    out.flush()?;
+    Ok(findings)
+}
+
+fn again(args: &DetectArgs) -> String {
+    let mut words = vec!["selvedge detect --again --heuristic location --strength 1000".to_owned()];
+    if args.atomics {
+        words.push("--atomics".to_owned());
+    }
+    words.push("--runs 20 --".to_owned());
+    words.extend(args.guest.iter().map(|word| quoted(&word.to_string_lossy())));
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+fn progress(detected: &Detected, of: u32) -> String {
+    let done = detected.tally.total();
+    format!(
+        "{done}/{of} runs, {} races at {} pairs of places",
+        detected.counter(LogCounter::Races),
+        detected.found.len()
+    )
+}
+
+fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
+    let last = options.seed.wrapping_add(detected.tally.total().saturating_sub(1));
+    note(&format!(
+        "{} runs (seeds {} to {last}), {} pass, {} fail, {} hang; {} waits, {:.1} ms; {} races, {} near misses; {} \
+         suspects for --again; {:.1} s",
+        detected.tally.total(),
+        options.seed,
+        detected.tally.pass,
+        detected.tally.fail,
+        detected.tally.hang,
+        detected.counter(LogCounter::Waits),
+        detected.counter(LogCounter::WaitedNs) as f64 / 1e6,
+        detected.counter(LogCounter::Races),
+        detected.counter(LogCounter::Near),
+        detected.suspects,
+        detected.elapsed.as_secs_f64()
+    ));
+    if findings == 0 {
+        note("nothing to report");
+    }
+}
