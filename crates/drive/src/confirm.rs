@@ -188,13 +188,18 @@ fn steer(legs: &[Leg], seed: u64, clip: &Clip, bench: &mut Bench<'_>) -> Result<
 }
 
 fn as_clip(clip: &Clip, steered: &Steered) -> Clip {
+    clip_of(clip, &steered.run, steered.outcome, steered.wrong.clone())
+}
+
+/// A run of a clip's program as a clip of its own.
+pub fn clip_of(clip: &Clip, run: &ControlledRun, outcome: Outcome, wrong: Option<Wrong>) -> Clip {
     Clip {
-        script: switches(&steered.run),
+        script: switches(run),
         by_strategy: None,
-        outcome: steered.outcome,
-        wrong: steered.wrong.clone(),
-        steps: steered.run.answer.steps,
-        digest: steered.run.answer.digest,
+        outcome,
+        wrong,
+        steps: run.answer.steps,
+        digest: run.answer.digest,
         ..clip.clone()
     }
 }

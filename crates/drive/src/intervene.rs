@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use selvedge_analyze::invariant::Invariants;
 use selvedge_events::plan::{self, Intervene};
 
+use crate::guard::choose::{Choice, choose};
 use crate::guard::compile::{CompileError, Guard, GuardHow};
 use crate::guard::file::{InvariantsError, parse};
 use crate::guard::keys::{ImageFile, Keyed};
@@ -104,9 +105,10 @@ impl Asked {
             let mut guard = match source {
                 Source::Plan(bytes) => Guard::in_plan(bytes).map_err(refused)?,
                 Source::Invariants(invariants) => {
-                    // Whatever is known is guarded: where schedules are tried, time is not what matters.
+                    // Hot or not: where schedules are tried, time is not what matters.
+                    let chosen = choose(invariants, &Choice::default()).invariants;
                     let images = Keyed::load_all(files);
-                    Guard::of(invariants, &images, &GuardHow::default()).map_err(refused)?
+                    Guard::of(&chosen, &images, &GuardHow::default()).map_err(refused)?
                 }
             };
             let (table, unarmed) = guard.beside(armed);

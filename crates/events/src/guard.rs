@@ -25,7 +25,7 @@
 //! hits, 4 bytes each, of sites 0, 1, …
 //! slot, 48 bytes: key u64 (0: free) | address u64 | count u32 | resolved u32 | timed out u32 | futile u32
 //!     | stalled us u32 | thread u32 | other thread u32 | longest us u32
-//! key: kind (2 bits) << 40 | site << 20 | other site
+//! key: kind << 40 | site << 20 | other site
 //! ```
 
 use crate::bytes::{array_at, slice_at, u32_at, u64_at};
@@ -74,6 +74,8 @@ pub enum Note {
     Member = 2,
     /// Learnt: the site touched what the other, of any thread, had touched last.
     Touch = 3,
+    /// Learnt: the site touched memory that the program asked to be guarded.
+    Asked = 4,
 }
 
 /// A slot's key.
@@ -347,6 +349,7 @@ impl<'a> Log<'a> {
                 1 => Note::Violation,
                 2 => Note::Member,
                 3 => Note::Touch,
+                4 => Note::Asked,
                 _ => return None,
             };
             let field = |at| u32_at(slot, at).unwrap_or(0);

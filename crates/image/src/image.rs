@@ -293,6 +293,12 @@ impl Image {
         self.debug.get_or_init(|| Arc::new(DebugInfo::load(&self.bytes, &self.elf, &self.path)))
     }
 
+    /// A section's offset in the image and its bytes.
+    pub(crate) fn section_named(&self, name: &str) -> Option<(u64, &[u8])> {
+        let section = self.elf.sections.iter().find(|section| section.name == name)?;
+        Some((section.vaddr.checked_sub(self.base)?, self.bytes.get(section.file.clone())?))
+    }
+
     /// Executable sections without the stubs, in address order, overlaps cut away: the sum of their
     /// sizes is at most that of the address space they cover.
     pub(crate) fn code_sections(&self) -> Vec<(u64, &[u8])> {

@@ -11,7 +11,8 @@
 //! a/util.c:init+2:5:w4             another util.c has an `init` too
 //! bank.c:withdraw+3:12:w4#2        the second of equals, by ascending offset
 //! body.inc:withdraw=17:12:w4       the line itself: the function begins in another file
-//! bank.c:_GLOBAL__sub_I@1a:w4      made by the compiler, so it begins nowhere: the offset in the function's code
+//! bank.c:_GLOBAL__sub_I@1a:w4      where the function begins is not said (the compiler made it, or the debug
+//!                                  information has lines alone): the offset in the function's code
 //! ?:withdraw@1a4:w4                no line is known
 //! ?:@4f1a4:w4                      no name either: the offset in the image
 //! ```
@@ -95,7 +96,7 @@ impl Parts {
             (Some(line), Some(first)) => Place::Relative(i64::from(line) - i64::from(first), column),
             (None, _) | (_, None) => Place::Code(offset - symbol.map_or(0, |function| function.start)),
         };
-        let is_local = symbol.is_none_or(|function| function.local);
+        let is_local = symbol.is_none_or(|function| symboliser.functions().is_local(function));
         let unit = declared.unit.filter(|unit| is_local && base_name(&file) != unit);
         // The debug information of what is local to a C++ file has no whole names.
         let mut function = outer.map_or_else(|| name(&outermost.function), |(name, _)| name);
@@ -296,6 +297,17 @@ mod tests {
         }
         for hook in &HOOKS {
             assert!(does(hook).bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'), "{}", hook.name);
+        }
+    }
+
+    #[test]
+    fn every_word_is_in_the_reference() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/invariants.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for hook in HOOKS.iter().filter(|hook| hook.is_site() && hook.class != HookClass::Libc) {
+            let word = does(hook);
+            let plain = word.trim_end_matches(['u', 'v', 'p']).trim_end_matches(|c: char| c.is_ascii_digit());
+            assert!(page.contains(&format!("`{plain}`")) || page.contains(&format!("`{word}`")), "{word}");
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Runs under control that failed are explained: [`hang`] says who waits for whom, [`critical`] which two events
 //! decide, [`interleaving`] shows the events around them. Both come with findings whose ids ([`fingerprint`]) are the
-//! same everywhere.
+//! same everywhere. [`violation`] is what a guard noted.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod summary;
 pub mod text;
 pub mod values;
 pub mod view;
+pub mod violation;
 
 pub use names::Names;
 pub use view::{Filter, View};

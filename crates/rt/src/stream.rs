@@ -398,8 +398,11 @@ pub fn restart(state: &mut ThreadState) {
 #[inline]
 pub fn pend(slot: u16, object: u64, pc: usize) {
     let Some(state) = thread_state::current() else { return };
-    if guard::is_on() && guard::waits_for_others(slot) {
-        state.blocked.store(1, Ordering::Relaxed);
+    if guard::is_on() {
+        state.doing.store(0, Ordering::Release);
+        if guard::waits_for_others(slot) {
+            state.blocked.store(1, Ordering::Relaxed);
+        }
     }
     if state.slot == 0 {
         return;

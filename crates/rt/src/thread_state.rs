@@ -4,7 +4,7 @@
 //! threads that nobody announced, at the first event), and recycled when it ends. All fields belong to
 //! the thread itself and to signal handlers that run on it; nobody else reads or writes them (I4).
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use selvedge_events::pack::{MEMO, REGIONS};
 
@@ -110,6 +110,10 @@ pub struct ThreadState {
     pub before: u64,
     /// Set while the thread waits for others for as long as it takes; others look at it.
     pub blocked: AtomicU32,
+    /// The guarded access that the thread may still be about to make: its word and a number; others look at it.
+    pub doing: AtomicU64,
+    /// Guarded accesses so far.
+    pub guarded: u64,
     /// Set while the guard is at work.
     pub guarding: u32,
     /// This thread as the guard's cells have it.

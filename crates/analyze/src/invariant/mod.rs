@@ -11,9 +11,32 @@
 //! - Sites are named by [`SiteKey`]s, which are the same after a rebuild of unchanged code.
 //! - Variables that belong together have one *colour*: their accesses count as accesses to one location (the paper's
 //!   section 5.2.5, after ColorSafe).
+//!
+//! [`learn`](mod@learn) takes them from a recorded run, [`converge`] says whether more runs would add to them, [`text`] is the file
+//! that keeps them, [`group`] and [`select`] say which sites are worth guarding, and [`relax`](mod@relax) takes in what turned out
+//! to be right.
+
+pub mod converge;
+mod disjoint;
+pub mod group;
+mod key;
+pub mod learn;
+pub mod recorder;
+pub mod relax;
+pub mod select;
+pub mod text;
+
+pub mod accesses;
+pub mod colour;
+pub mod expose;
+pub mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use disjoint::DisjointSites;
+pub use learn::learn;
+pub use relax::relax;
 
 /// The name of a site that survives a rebuild of unchanged code, such as `bank.c:withdraw+3:12:w4`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +59,8 @@ pub struct Belonging {
     pub touches: BTreeSet<SiteKey>,
     /// How often the site ran, over all runs.
     pub hits: u64,
+    /// Whether the program asks that it be guarded (`selvedge.h`).
+    pub asked: bool,
 }
 
 /// Variables that belong together: accesses at these sites count as accesses to one location, found by adding the
@@ -59,4 +84,164 @@ pub struct Invariants {
     pub sites: BTreeMap<SiteKey, Belonging>,
     /// The colours that it was learnt with.
     pub colours: BTreeSet<Colour>,
+}
+
+impl Belonging {
+    /// How many belong, with nil.
+    pub fn len(&self) -> usize {
+        self.members.len() + usize::from(self.nil)
+    }
+
+    /// Whether nothing belongs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a site, or nil, belongs.
+    pub fn has(&self, predecessor: Option<&SiteKey>) -> bool {
+        predecessor.map_or(self.nil, |predecessor| self.members.contains(predecessor))
+    }
+}
+
+impl Invariants {
+    /// Takes in what other runs showed. The order of merging does not matter. Of two names of programs the first by
+    /// spelling stays; colours are only told, so merge what was learnt with the same ones.
+    pub fn merge(&mut self, other: &Invariants) {
+        let is_better = self.program.is_empty() || !other.program.is_empty() && other.program < self.program;
+        if is_better {
+            self.program.clone_from(&other.program);
+        }
+        self.runs = self.runs.saturating_add(other.runs);
+        self.colours.extend(other.colours.iter().cloned());
+        for (key, from) in &other.sites {
+            let site = self.sites.entry(key.clone()).or_default();
+            site.nil |= from.nil;
+            site.members.extend(from.members.iter().cloned());
+            site.touches.extend(from.touches.iter().cloned());
+            site.asked |= from.asked;
+            site.hits = site.hits.saturating_add(from.hits);
+        }
+    }
+
+    /// How many members all sets have, with nil.
+    pub fn members(&self) -> usize {
+        self.sites.values().map(Belonging::len).sum()
+    }
+
+    /// How many members of `of` are not members here: what merging it would add.
+    pub fn new_members(&self, of: &Invariants) -> usize {
+        let nothing = Belonging::default();
+        let new = of.sites.iter().map(|(key, from)| {
+            let known = self.sites.get(key).unwrap_or(&nothing);
+            from.members.difference(&known.members).count() + usize::from(from.nil && !known.nil)
+        });
+        new.sum()
+    }
+
+    /// Drops every touch that is not needed to know the groups, the same ones always.
+    pub fn normalise(&mut self) {
+        let mut sets = DisjointSites::of_members(self);
+        for (key, site) in &mut self.sites {
+            site.touches.retain(|other| sets.unite(key, other));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::collection::{btree_map, btree_set, vec};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn key(name: &str) -> SiteKey {
+        SiteKey(name.to_owned())
+    }
+
+    pub(crate) fn keys(names: &[&str]) -> BTreeSet<SiteKey> {
+        names.iter().map(|name| key(name)).collect()
+    }
+
+    /// Few names, so that they meet.
+    pub(crate) fn some_key() -> impl Strategy<Value = SiteKey> {
+        (0..12_u8).prop_map(|number| SiteKey(format!("f.c:g+{number}:1:w4")))
+    }
+
+    fn some_site() -> impl Strategy<Value = Belonging> {
+        (any::<bool>(), btree_set(some_key(), 0..4), btree_set(some_key(), 0..3), 0..1000_u64)
+            .prop_map(|(nil, members, touches, hits)| Belonging { nil, members, touches, hits, asked: hits % 2 == 1 })
+    }
+
+    pub(crate) fn some_invariants() -> impl Strategy<Value = Invariants> {
+        let colours = btree_map(some_key(), -64..64_i32, 1..3);
+        let colours = btree_set(("[a-z]{1,3}", colours).prop_map(|(name, sites)| Colour { name, sites }), 0..2);
+        ("[ab]{0,2}", 0..9_u64, btree_map(some_key(), some_site(), 0..10), colours)
+            .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })
+    }
+
+    fn merged(of: &[&Invariants]) -> Invariants {
+        of.iter().fold(Invariants::default(), |mut all, one| {
+            all.merge(one);
+            all
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn merging_has_no_order(runs in vec(some_invariants(), 3), swap in 0..3_usize) {
+            let [a, b, c] = &runs[..] else { unreachable!("three were made") };
+            let mut grouped = b.clone();
+            grouped.merge(c);
+            prop_assert_eq!(merged(&[a, &grouped]), merged(&[a, b, c]));
+            let mut order = [a, b, c];
+            order.swap(swap, (swap + 1) % 3);
+            prop_assert_eq!(merged(&order), merged(&[a, b, c]));
+        }
+
+        #[test]
+        fn what_is_known_adds_no_member(a in some_invariants(), b in some_invariants()) {
+            let both = merged(&[&a, &b]);
+            prop_assert_eq!(both.members(), a.members() + a.new_members(&b));
+            prop_assert_eq!(both.new_members(&a) + both.new_members(&b), 0);
+            let again = merged(&[&both, &a]);
+            let sets = |all: &Invariants| all.sites.iter().map(|(key, site)| {
+                (key.clone(), site.nil, site.members.clone(), site.touches.clone())
+            }).collect::<Vec<_>>();
+            prop_assert_eq!(sets(&again), sets(&both));
+        }
+
+        #[test]
+        fn normalising_keeps_the_groups(mut all in some_invariants()) {
+            let before = group::groups(&all);
+            all.normalise();
+            prop_assert_eq!(&group::groups(&all), &before);
+            let once = all.clone();
+            all.normalise();
+            prop_assert_eq!(&all, &once);
+            // No touch can go any more.
+            for (key, site) in &once.sites {
+                for other in &site.touches {
+                    let mut less = once.clone();
+                    less.sites.entry(key.clone()).or_default().touches.remove(other);
+                    prop_assert_ne!(&group::groups(&less), &before);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn merging_unites_and_adds_up() {
+        let site =
+            |nil, members: &[&str], hits| Belonging { nil, members: keys(members), hits, ..Belonging::default() };
+        let of = |runs, sites: [(&str, Belonging); 1]| Invariants {
+            program: "bank".to_owned(),
+            runs,
+            sites: sites.into_iter().map(|(name, site)| (key(name), site)).collect(),
+            colours: BTreeSet::new(),
+        };
+        let (a, b) = (of(2, [("s", site(true, &["p"], 5))]), of(1, [("s", site(false, &["q", "p"], 7))]));
+        assert_eq!(a.new_members(&b), 1);
+        assert_eq!(b.new_members(&a), 1);
+        assert_eq!(merged(&[&a, &b]), of(3, [("s", site(true, &["p", "q"], 12))]));
+    }
 }

@@ -29,6 +29,8 @@ pub struct RuntimeFiles {
     /// Weak hooks that do nothing (atomics are performed): goes into shared libraries and into programs without a
     /// C library. It must need no other library.
     pub shared_stub: PathBuf,
+    /// The directory of `selvedge.h`.
+    pub include: PathBuf,
 }
 
 /// Which compiler it is.
@@ -341,7 +343,12 @@ mod tests {
 
     fn try_plan(compiler: CompilerId, text: &str) -> Result<Plan, Refusal> {
         let args: Vec<OsString> = text.split_whitespace().map(OsString::from).collect();
-        let runtime = RuntimeFiles { object: "RT".into(), dynamic_list: "LIST".into(), shared_stub: "STUB".into() };
+        let runtime = RuntimeFiles {
+            object: "RT".into(),
+            dynamic_list: "LIST".into(),
+            shared_stub: "STUB".into(),
+            include: "INCLUDE".into(),
+        };
         let specs = Some(Path::new("SPECS"));
         plan(&args, &args, &classify(&args), compiler, &runtime, specs)
     }

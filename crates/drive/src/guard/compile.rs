@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_analyze::invariant::group::groups;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey};
 use selvedge_events::guard::{self as layout, Table};
 use selvedge_events::plan::{Intervene, POINT_AFTER, Plan};
@@ -125,32 +126,17 @@ pub enum CompileError {
 impl Guard {
     /// The guard of these invariants, for these images.
     pub fn of(invariants: &Invariants, images: &[Keyed], how: &GuardHow) -> Result<Guard, CompileError> {
-        Guard::of_groups(invariants, &[], images, how)
-    }
-
-    /// As [`Guard::of`]; `groups` are sites that touch the same memory.
-    fn of_groups(
-        invariants: &Invariants,
-        groups: &[BTreeSet<SiteKey>],
-        images: &[Keyed],
-        how: &GuardHow,
-    ) -> Result<Guard, CompileError> {
         if invariants.sites.is_empty() {
             return Err(CompileError::Empty);
         }
         let spots = spots(images);
         let here = |key: &&SiteKey| spots.contains_key(*key);
-        let grouped = groups.iter().flatten();
-        // What is in no group comes last.
-        let rest = invariants.sites.keys();
+        let grouped: Vec<SiteKey> = groups(invariants).into_iter().flat_map(|group| group.sites).collect();
         let mut numbers: BTreeMap<&SiteKey, u32> = BTreeMap::new();
         let mut sites = Vec::new();
-        for key in grouped.chain(rest).filter(here) {
-            let next = u32::try_from(numbers.len() + 1).unwrap_or(u32::MAX);
-            numbers.entry(key).or_insert_with(|| {
-                sites.push(Guarded { key: key.clone(), spots: spots.get(key).cloned().unwrap_or_default() });
-                next
-            });
+        for (number, key) in (1..).zip(grouped.iter().filter(here)) {
+            numbers.insert(key, number);
+            sites.push(Guarded { key: key.clone(), spots: spots.get(key).cloned().unwrap_or_default() });
         }
         if sites.is_empty() {
             return Err(CompileError::Foreign { sites: invariants.sites.len(), program: invariants.program.clone() });
@@ -177,13 +163,18 @@ impl Guard {
         Ok(Guard { table: TableSpec { stall_ns, flags, rows, ids: Vec::new(), shifts }, sites, fit })
     }
 
-    /// A guard that learns: every armed site that touches memory has a number and no row.
-    pub fn learning(images: &[Keyed], armed: &[ImageSpec], colours: &BTreeSet<Colour>) -> Guard {
+    /// A guard that learns: every armed site that touches memory and is wanted has a number and no row.
+    pub fn learning(
+        images: &[Keyed],
+        armed: &[ImageSpec],
+        colours: &BTreeSet<Colour>,
+        wanted: &dyn Fn(&SiteKey) -> bool,
+    ) -> Guard {
         let mut sites: BTreeMap<&SiteKey, Vec<Spot>> = BTreeMap::new();
         for image in images {
             let Some(spec) = armed.iter().find(|spec| spec.build_id == image.sites.build_id) else { continue };
             let ordinals: BTreeSet<u32> = spec.sites.iter().map(|(ordinal, _)| *ordinal).collect();
-            for (ordinal, key) in image.guardable().filter(|(ordinal, _)| ordinals.contains(ordinal)) {
+            for (ordinal, key) in image.guardable().filter(|(at, key)| ordinals.contains(at) && wanted(key)) {
                 sites.entry(key).or_default().push((spec.build_id.clone(), ordinal));
             }
         }
@@ -288,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::arm::ImageSites;
+    use crate::guard::keys::mark_asked;
     use crate::plan::PlanSpec;
 
     fn key(name: &str) -> SiteKey {
@@ -309,6 +301,7 @@ mod tests {
                 ..ImageSites::default()
             },
             keys: sites.iter().map(|(_, name)| key(name)).collect(),
+            asked: BTreeSet::from([1]),
         }
     }
 
@@ -323,7 +316,7 @@ mod tests {
         vec![image(1, &first), image(2, &[("__tsan_atomic32_load", "c"), ("__tsan_atomic_thread_fence", "fence")])]
     }
 
-    /// `a` may come first and after `c`, `b` after `a` and what is gone, `c` after `b`.
+    /// Two groups: `a` may come first and after `c`, `c` after `a`; `b` after itself and what is gone.
     fn invariants() -> Invariants {
         let belonging = |nil, members: &[&str]| Belonging {
             nil,
@@ -332,9 +325,9 @@ mod tests {
         };
         let sites = [
             ("a", belonging(true, &["c"])),
-            ("b", belonging(false, &["a", "gone"])),
-            ("c", belonging(false, &["b"])),
-            ("gone", belonging(true, &["a"])),
+            ("b", belonging(false, &["b", "gone"])),
+            ("c", belonging(false, &["a"])),
+            ("gone", belonging(true, &["b"])),
         ];
         let colour = Colour { name: "x, y".to_owned(), sites: [(key("b"), -4), (key("gone"), 8)].into() };
         Invariants {
@@ -346,18 +339,17 @@ mod tests {
     }
 
     fn guard() -> Guard {
-        let groups = [BTreeSet::from([key("b"), key("c")]), BTreeSet::from([key("a"), key("gone")])];
-        Guard::of_groups(&invariants(), &groups, &images(), &GuardHow::default()).expect("fits")
+        Guard::of(&invariants(), &images(), &GuardHow::default()).expect("fits")
     }
 
     #[test]
     fn groups_are_numbered_in_a_row_and_rows_name_what_is_there() {
         let guard = guard();
         let names: Vec<&str> = guard.sites.iter().map(|site| site.key.0.as_str()).collect();
-        assert_eq!(names, ["b", "c", "a"]);
+        assert_eq!(names, ["a", "c", "b"]);
         let row = |nil, members: &[u32]| RowSpec { nil, members: members.iter().copied().collect() };
-        assert_eq!(guard.table.rows, [row(false, &[3]), row(false, &[1]), row(true, &[2])]);
-        assert_eq!(guard.table.shifts, [-4, 0, 0]);
+        assert_eq!(guard.table.rows, [row(true, &[2]), row(false, &[1]), row(false, &[3])]);
+        assert_eq!(guard.table.shifts, [0, 0, -4]);
         assert_eq!((guard.table.flags, guard.stall()), (0, Duration::from_millis(10)));
         let text = guard.fit.to_string();
         assert_eq!(text, "fits: 3 of 4 sites; 1 is not in this build: gone");
@@ -371,7 +363,7 @@ mod tests {
         assert!(table.ids.is_empty());
         assert_eq!(
             specs.iter().map(|spec| spec.sites.as_slice()).collect::<Vec<_>>(),
-            [&[(1, 3), (2, 1), (4, 1)][..], &[(0, 2)]]
+            [&[(1, 1), (2, 3), (4, 3)][..], &[(0, 2)]]
         );
         let spec = |id: u8, sites: &[(u32, u32)]| ImageSpec {
             build_id: vec![id; 20],
@@ -381,7 +373,7 @@ mod tests {
         // The first image's `b` is armed once, its `a` not at all.
         let armed = [spec(1, &[(0, 5), (3, 2), (4, 0)]), spec(2, &[(0, 3 | POINT_AFTER)])];
         let (table, unarmed) = guard.beside(&armed);
-        assert_eq!((table.ids, unarmed), (vec![1, 0, 0, 2, 0, 0], 1));
+        assert_eq!((table.ids, unarmed), (vec![3, 0, 0, 2, 0, 0], 1));
         assert_eq!(guard.beside(&[]).0.ids, [0]);
     }
 
@@ -404,11 +396,19 @@ mod tests {
     #[test]
     fn whoever_learns_numbers_what_is_armed() {
         let armed = [ImageSpec { build_id: vec![1; 20], sites: vec![(0, 0), (1, 1), (2, 2), (4, 3)], table: vec![] }];
-        let guard = Guard::learning(&images(), &armed, &invariants().colours);
+        let guard = Guard::learning(&images(), &armed, &invariants().colours, &|_| true);
         let names: Vec<&str> = guard.sites.iter().map(|site| site.key.0.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!((guard.table.flags, guard.table.shifts.as_slice()), (layout::FLAG_LEARN, &[0, -4][..]));
         assert_eq!(guard.beside(&armed).0.ids, [0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn what_the_source_asks_for_is_taken_in() {
+        let mut all = invariants();
+        mark_asked(&mut all, &images());
+        let asked: Vec<&str> = all.sites.iter().filter(|(_, site)| site.asked).map(|(key, _)| key.0.as_str()).collect();
+        assert_eq!(asked, ["a"], "fences and sites that never ran are not guarded");
     }
 
     #[test]

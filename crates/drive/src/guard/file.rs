@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use selvedge_analyze::invariant::Invariants;
+use selvedge_analyze::invariant::text::{self, TextError};
 
 use crate::store::{StoreError, write_whole};
 
@@ -20,12 +21,12 @@ pub enum InvariantsError {
         source: io::Error,
     },
     /// It is something else.
-    #[error("`{}` has no invariants: {what}; `selvedge train` makes such files", path.display())]
+    #[error("`{}`, {source}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
         /// Where, and what is wrong.
-        what: String,
+        source: TextError,
     },
     /// It cannot be written.
     #[error(transparent)]
@@ -40,21 +41,10 @@ pub fn load(path: &Path) -> Result<Invariants, InvariantsError> {
 
 /// The invariants in these bytes; `path` is for messages.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Invariants, InvariantsError> {
-    let syntax = |what: String| InvariantsError::Syntax { path: path.to_owned(), what };
-    let text = std::str::from_utf8(bytes).map_err(|error| syntax(error.to_string()))?;
-    from_text(text).map_err(syntax)
+    text::parse(bytes).map_err(|source| InvariantsError::Syntax { path: path.to_owned(), source })
 }
 
 /// Writes a file of invariants.
 pub fn save(path: &Path, invariants: &Invariants) -> Result<(), InvariantsError> {
-    Ok(write_whole(path, to_text(invariants).as_bytes())?)
-}
-
-// STAND-INS until the analysis has a text form.
-fn from_text(_text: &str) -> Result<Invariants, String> {
-    Err("no text form yet".to_owned())
-}
-
-fn to_text(_invariants: &Invariants) -> String {
-    String::new()
+    Ok(write_whole(path, text::write(invariants).as_bytes())?)
 }

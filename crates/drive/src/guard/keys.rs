@@ -1,11 +1,12 @@
 //! The sites of a build by name: images with the keys of their sites, and which images a program loads.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use selvedge_analyze::invariant::SiteKey;
+use selvedge_analyze::invariant::{Invariants, SiteKey};
 use selvedge_events::hooks::{AtomicOp, HookClass};
-use selvedge_image::{Image, load_or_build, read_table, site_keys};
+use selvedge_image::{Image, load_or_build, marked_sites, read_table, site_keys};
 
 use crate::arm::ImageSites;
 use crate::program::Program;
@@ -26,6 +27,8 @@ pub struct Keyed {
     pub sites: ImageSites,
     /// The key of every site, by ordinal.
     pub keys: Vec<SiteKey>,
+    /// Ordinals of sites that the source asks to be guarded.
+    pub asked: BTreeSet<u32>,
 }
 
 impl Keyed {
@@ -33,7 +36,7 @@ impl Keyed {
     pub fn load(file: &ImageFile) -> Option<Keyed> {
         let loaded = load_or_build(&file.path).ok().filter(|loaded| loaded.image.build_id() == file.build_id)?;
         let keys = site_keys(&loaded).into_iter().map(SiteKey).collect();
-        Some(Keyed { sites: ImageSites::of(&loaded), keys })
+        Some(Keyed { sites: ImageSites::of(&loaded), keys, asked: marked_sites(&loaded) })
     }
 
     /// Reads several, without those that cannot be read.
@@ -59,6 +62,17 @@ impl Keyed {
 impl From<&ImageSites> for ImageFile {
     fn from(image: &ImageSites) -> ImageFile {
         ImageFile { build_id: image.build_id.clone(), path: image.path.clone() }
+    }
+}
+
+/// Takes in what the source of these images asks to be guarded.
+pub fn mark_asked(invariants: &mut Invariants, images: &[Keyed]) {
+    for image in images {
+        for (_, key) in image.guardable().filter(|(ordinal, _)| image.asked.contains(ordinal)) {
+            if let Some(site) = invariants.sites.get_mut(key) {
+                site.asked = true;
+            }
+        }
     }
 }
 

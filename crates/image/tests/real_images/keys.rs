@@ -87,14 +87,13 @@ fn build(bench: &Bench, compiler: &str, directory: &str, flags: &[&str], sources
     }
     let program = directory.join("program");
     let is_source = |name: &&str| !name.ends_with(".h") && !name.ends_with(".inc");
-    let mut command = Command::new(compiler);
-    command.args(INSTRUMENT).args(flags).args(["-c", "-I.", "-w"]);
-    command.args(sources.iter().map(|(name, _)| *name).filter(is_source)).current_dir(&directory);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let objects = sources.iter().map(|(name, _)| *name).filter(is_source).map(|name| {
-        let base = Path::new(name).with_extension("o");
-        directory.join(base.file_name().unwrap())
+        let object = directory.join(format!("{}.o", name.replace('/', "-")));
+        let mut command = Command::new(compiler);
+        command.args(INSTRUMENT).args(flags).args(["-c", "-I.", "-w", name, "-o"]).arg(&object);
+        let output = command.current_dir(&directory).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        object
     });
     let objects: Vec<PathBuf> = objects.chain([bench.path("standin.o")]).collect();
     bench.run(Command::new(compiler).args(objects).args(["-Wl,--build-id", "-pthread", "-o"]).arg(&program));
@@ -208,20 +207,27 @@ fn files_of_one_name_are_told_apart() {
         format!("static int x;\nstatic void init(void) {{ x++; }}\nvoid {name}(void) {{ init(); x--; }}\n")
     };
     let main = "void a(void), b(void);\nint main(void) { a(); b(); }\n";
-    // Two files of one name cannot become objects of one name.
-    let sources = |directory: &str| {
-        [
-            ("main.c", main.to_owned()),
-            ("one.c", format!("#include \"{directory}a/util.inc\"\n")),
-            ("two.c", format!("#include \"{directory}b/util.inc\"\n")),
-            ("a/util.inc", text("a")),
-            ("b/util.inc", text("b")),
-        ]
-    };
-    let all = keys(&build(&bench, "gcc", "files", &["-O0"], &sources("")));
-    assert!(all.keys().any(|key| key.starts_with("util.inc(one.c):init+0:")), "{all:#?}");
-    assert!(all.keys().any(|key| key.starts_with("util.inc(two.c):init+0:")), "{all:#?}");
-    assert!(all.keys().any(|key| key.starts_with("util.inc:a+0:")), "{all:#?}");
+    let main = || ("main.c", main.to_owned());
+    let starts = |all: &BTreeMap<String, _>, begin: &str| all.keys().any(|key| key.starts_with(begin));
+    // As units of their own.
+    let sources = [main(), ("a/util.c", text("a")), ("b/util.c", text("b"))];
+    let all = keys(&build(&bench, "gcc", "units", &["-O0"], &sources));
+    for begin in ["a/util.c:init+0:", "b/util.c:init+0:", "util.c:a+0:", "util.c:b+0:"] {
+        assert!(starts(&all, begin), "no {begin} in {all:#?}");
+    }
+    assert_eq!(all, keys(&build(&bench, "gcc", "moved/units", &["-O0"], &sources)));
+    // As parts of others.
+    let sources = [
+        main(),
+        ("one.c", "#include \"a/util.inc\"\n".to_owned()),
+        ("two.c", "#include \"b/util.inc\"\n".to_owned()),
+        ("a/util.inc", text("a")),
+        ("b/util.inc", text("b")),
+    ];
+    let all = keys(&build(&bench, "gcc", "parts", &["-O0"], &sources));
+    for begin in ["util.inc(one.c):init+0:", "util.inc(two.c):init+0:", "util.inc:a+0:", "util.inc:b+0:"] {
+        assert!(starts(&all, begin), "no {begin} in {all:#?}");
+    }
 }
 
 #[test]
@@ -242,6 +248,21 @@ fn without_debug_information_code_offsets_serve() {
     let nameless = keys(&stripped);
     assert_eq!(nameless.len(), all.len());
     assert!(nameless.keys().all(|key| key.starts_with("?:@")), "{nameless:#?}");
+}
+
+#[test]
+fn split_debug_information_serves_and_its_loss_is_no_danger() {
+    let bench = Bench::new();
+    let sources = [("list.h", HEADER.to_owned()), ("bank.c", format!("#include \"list.h\"\n{BANK}"))];
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let whole = keys(&build(&bench, "gcc", "whole", &["-O1", version], &sources));
+        let split = build(&bench, "gcc", "split", &["-O1", version, "-gsplit-dwarf"], &sources);
+        assert_eq!(keys(&split), whole);
+        std::fs::remove_file(split.with_file_name("bank.c.dwo")).unwrap();
+        let left = keys(&split);
+        // Lines are still there; where functions begin is not.
+        assert!(left.keys().any(|key| key.starts_with("bank.c:withdraw@")), "{left:#?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,14 @@
 //! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
+//! NOTE \[Hooks come first\]
+//!
+//! A hook runs before its access. Where threads run freely, two of them may pass their hooks in one order and make
+//! their accesses in the other. So a thread says what it is about to do until it is seen past it (`ThreadState::doing`),
+//! and who must not come before that access waits until then, or for [`SETTLE_NS`]: whoever learns, because it
+//! would learn an order that did not happen, and whoever was stalled. A thread that is taken off its processor between
+//! its hook and its access for longer than that is not waited for. Under control there is no such gap.
+//!
 //! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
 
 pub mod log;
@@ -41,6 +49,8 @@ static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
 /// Stalls for one pair that ended by the time before it is no longer stalled for, unless others of its stalls paid.
 const MUTE: u32 = 8;
+/// How long an access that was announced may take to be made.
+const SETTLE_NS: u64 = 20_000;
 /// Bytes of a long range that are looked at.
 const RANGE: u64 = 4096;
 /// Entries of a thread's memory of where blocks are.
@@ -261,6 +271,7 @@ pub fn at_site(addr: u64, size: u64, site: u32) {
         return;
     }
     state.guarding = 1;
+    state.doing.store(0, Ordering::Release);
     look(state, addr, size, site);
     // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
     unsafe { core::ptr::addr_of_mut!((*core::ptr::from_mut(state)).guarding).write_volatile(0) };
@@ -273,6 +284,7 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         // A colour is one location, whatever the sizes of its variables are.
         shift => (addr.wrapping_add_signed(i64::from(shift)) & !7, 8),
     };
+    state.guarded = state.guarded.wrapping_add(1);
     let size = if size > RANGE {
         log::count(LogCounter::LongRanges, 1);
         RANGE
@@ -296,9 +308,14 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     let clock = || if gate::is_on() { time::now() } else { sys::clock_ns(1) };
     let begun = clock();
     let who = core::ptr::from_mut(state);
+    let mut awaited = 0;
     let mut settled = || {
         // SAFETY: I4: this thread's own state; `stall` does not touch the fields that `attempt` does.
-        attempt(unsafe { &mut *who }, addr, size, site, How::Check).is_ok()
+        let state = unsafe { &mut *who };
+        let before = look_at(state, violation.addr, site);
+        let is_settled = attempt(state, addr, size, site, How::Check).is_ok();
+        awaited = before.map_or(0, |reading| reading.before_thread);
+        is_settled
     };
     let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
     if let Some(slot) = slot {
@@ -313,7 +330,9 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         },
         1,
     );
-    if ended != Ended::Resolved {
+    if ended == Ended::Resolved {
+        settle(awaited, violation.addr);
+    } else {
         let _ = attempt(state, addr, size, site, How::Force);
     }
 }
@@ -373,6 +392,13 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, how: How) -
     Ok(())
 }
 
+/// What the cell of an address says to a thread.
+fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
+    let block = block_of(state, addr >> REGION_SHIFT)?;
+    let cell = block.any_cell((addr >> 3) as usize, (addr & 7) as usize);
+    Some(recorder::read(cell.load(Ordering::Acquire), state.mark, site))
+}
+
 fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
     block_of(state, word >> (REGION_SHIFT - 3))?.cells_of(word as usize, (from & 7) as usize, (to - from) as usize)
 }
@@ -382,6 +408,37 @@ fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violat
         return Ok(());
     }
     Err(Violation { addr, before: reading.before, before_thread: reading.before_thread })
+}
+
+/// The thread is past its last access.
+#[inline]
+pub fn past() {
+    if is_on()
+        && let Some(state) = thread_state::current()
+    {
+        state.doing.store(0, Ordering::Release);
+    }
+}
+
+/// What a thread is about to do, as others see it.
+fn announcement(state: &ThreadState, addr: u64) -> u64 {
+    (addr >> 3) << 16 | state.guarded & 0xffff
+}
+
+/// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
+fn settle(mark: u32, addr: u64) {
+    if gate::is_on() || mark == 0 {
+        return;
+    }
+    let Some(other) = threads().find(|other| recorder::thread_mark(other.index) == mark) else { return };
+    let doing = other.doing.load(Ordering::Acquire);
+    if doing == 0 || doing >> 16 != (addr >> 3) & ((1 << 48) - 1) {
+        return;
+    }
+    let begun = sys::clock_ns(1);
+    while other.doing.load(Ordering::Acquire) == doing && sys::clock_ns(1).saturating_sub(begun) < SETTLE_NS {
+        core::hint::spin_loop();
+    }
 }
 
 fn record(state: &ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
@@ -397,10 +454,28 @@ fn record(state: &ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How)
             now = other;
             continue;
         }
+        state.doing.store(announcement(state, addr), Ordering::Release);
         if how == How::Learn {
+            settle(reading.before_thread, addr);
             learn(state, site, &reading, addr);
         }
         return Ok(());
+    }
+}
+
+/// Words that the program asked to be guarded (address / 8 + 1).
+static ASKED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static ANY_ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// The program asks that an address be guarded: who touches it is noted while the guard learns.
+pub fn ask(addr: u64) {
+    let word = (addr >> 3) + 1;
+    if !is_on() || ASKED.iter().any(|place| place.load(Ordering::Relaxed) == word) {
+        return;
+    }
+    let free = |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if ASKED.iter().find(free).is_some() {
+        ANY_ASKED.store(1, Ordering::Relaxed);
     }
 }
 
@@ -415,6 +490,11 @@ fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64)
             known.store(key, Ordering::Relaxed);
         }
     };
+    if ANY_ASKED.load(Ordering::Relaxed) != 0
+        && ASKED.iter().any(|place| place.load(Ordering::Relaxed) == (addr >> 3) + 1)
+    {
+        pair(Note::Asked, 0, 0);
+    }
     pair(Note::Member, reading.before, recorder::thread_of(reading.before_thread));
     if reading.last != 0 && reading.last != site && reading.last != reading.before {
         pair(Note::Touch, reading.last, state.index);

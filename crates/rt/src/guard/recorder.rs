@@ -169,6 +169,13 @@ impl Block {
         }
     }
 
+    /// The cell of a byte, whatever the shape of its word is.
+    pub fn any_cell(&self, word: usize, byte: usize) -> &AtomicU64 {
+        let is_split = self.shape(word).load(Ordering::Acquire) & !WAITED == SPLIT;
+        let bytes = if is_split { self.byte_cells(word, byte, 1) } else { None };
+        bytes.and_then(|bytes| bytes.first()).unwrap_or_else(|| self.cell(word))
+    }
+
     /// Splits a word: what is known of it is now known of each of its bytes.
     #[cold]
     fn split(&self, word: usize, was: u8) -> Option<()> {

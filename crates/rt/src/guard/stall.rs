@@ -4,8 +4,8 @@
 //! A stall never makes a program hang: it is bounded, it ends when every other thread is blocked or stalled, and
 //! under control it is a wait in the gate that ends when nothing else can run.
 //!
-//! Hooks come before the access. So a stalled thread is woken when the awaited access is about to be made, and waits a
-//! moment longer ([`GRACE_NS`]) before it goes on. Under control there is no such gap: who wakes goes on first.
+//! A stalled thread is woken when the awaited access is about to be made; NOTE \[Hooks come first\] in [`super`] says how
+//! it comes after it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -25,8 +25,6 @@ const PLACES: usize = 64;
 const LOOK_NS: u64 = 500_000;
 /// How long nobody else must have been able to run before a stall is given up.
 const SETTLE_NS: u64 = 100_000;
-/// How long a thread that was woken waits for the access that woke it.
-const GRACE_NS: u64 = 3_000;
 const MONOTONIC: usize = 1;
 
 /// A stalled thread.
@@ -164,12 +162,6 @@ pub fn stall(
         sys::futex_wait(core::ptr::from_ref(&place.bell) as usize, bell, Some(nap.min(left)));
     };
     leave(place);
-    if ended == Ended::Resolved {
-        let woken = sys::clock_ns(MONOTONIC);
-        while sys::clock_ns(MONOTONIC).saturating_sub(woken) < GRACE_NS {
-            core::hint::spin_loop();
-        }
-    }
     ended
 }
 

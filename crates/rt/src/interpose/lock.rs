@@ -10,7 +10,7 @@ use super::wait::is_shared_abroad;
 use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
-use crate::{detect, real, stream, sys};
+use crate::{detect, guard, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -178,6 +178,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
+    guard::past();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
         let release = || {
