@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use selvedge_findings::{Access, Finding, Kind, Status};
@@ -30,9 +30,9 @@ struct Symbols {
 }
 
 impl Images {
-    fn symbols(&self, path: &PathBuf, build_id: &[u8]) -> Option<Rc<Symbols>> {
+    fn symbols(&self, path: &Path, build_id: &[u8]) -> Option<Rc<Symbols>> {
         let mut known = self.known.borrow_mut();
-        let symbols = known.entry(path.clone()).or_insert_with(|| {
+        let symbols = known.entry(path.to_owned()).or_insert_with(|| {
             let image = Image::open(path).ok()?;
             let build_id = image.build_id().to_vec();
             Some(Rc::new(Symbols { build_id, lines: Symboliser::new(&image), variables: Variables::new(&image) }))
@@ -41,7 +41,7 @@ impl Images {
         symbols.clone().filter(|symbols| symbols.build_id == build_id)
     }
 
-    fn frames(&self, path: &PathBuf, build_id: &[u8], offset: u64, is_return: bool) -> Vec<Source> {
+    fn frames(&self, path: &Path, build_id: &[u8], offset: u64, is_return: bool) -> Vec<Source> {
         let image = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let code = image.map(|image| (image, u32::try_from(offset).unwrap_or(u32::MAX)));
         let frames = self.symbols(path, build_id).map(|symbols| match is_return {
@@ -64,7 +64,7 @@ impl Images {
 #[derive(Clone, Copy, Debug)]
 pub struct SitePlace<'a> {
     /// Its image's file.
-    pub path: &'a PathBuf,
+    pub path: &'a Path,
     /// Its image's build-id.
     pub build_id: &'a [u8],
     /// Where it is.

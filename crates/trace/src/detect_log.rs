@@ -70,7 +70,8 @@ pub struct DetectLog {
     pub hits: Vec<Hits>,
     /// Images.
     pub images: Vec<LoadedImage>,
-    counters: Vec<u64>,
+    /// Counters, in their order.
+    pub counters: Vec<u64>,
 }
 
 impl DetectLog {

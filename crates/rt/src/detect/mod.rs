@@ -14,8 +14,8 @@
 //! What could break that, and does not:
 //! - *Signal handlers of the owner.* All but fault signals are blocked while an announcement stands ([`BLOCKED`]), so a handler can
 //!   neither access anything in between nor leave by `longjmp` with the announcement standing. The thread that
-//!   meets blocks them too until it has answered. Accesses of a handler that came before are nested in a hook of the same
-//!   thread; they are let pass ([`Own::busy`]).
+//!   meets blocks them too until it has answered. While it stands, nothing of the guest's is touched, so there are no faults
+//!   (where values are compared, one that comes all the same finds [`Own::busy`]). A thread never meets itself.
 //! - *Threads that die.* Cancellation is a signal. What ends a thread otherwise is the thread itself, which is in our code.
 //! - *Fork.* The child clears all slots before code of the guest runs. A child of a bare system call does not; so each
 //!   announcement says in which process it was made, and one of another process is thrown away.
@@ -289,7 +289,10 @@ pub fn slow(at: At) {
         // The thread has ended, for us.
         return arch::set_due(at.class as usize, NEVER as i32);
     };
-    if state.detect.busy != 0 || state.internal > 0 || state.ignore > 0 || at.access.size == 0 {
+    if at.access.size == 0 {
+        return;
+    }
+    if state.detect.busy != 0 || state.internal > 0 || state.ignore > 0 {
         if state.detect.busy != 0 {
             log::count(LogCounter::Reentered, 1);
         }
@@ -298,13 +301,23 @@ pub fn slow(at: At) {
         }
         return;
     }
-    state.detect.busy = 1;
     look(state, &at);
     if arch::due(at.class as usize) < 0 {
         consider(state, &at);
     }
-    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
-    unsafe { core::ptr::addr_of_mut!((*core::ptr::from_mut(state)).detect.busy).write_volatile(0) };
+}
+
+/// No handler comes from here on; answers what [`unmask`] needs.
+fn mask(state: &mut ThreadState) -> u64 {
+    let mask = sys::swap_signal_mask(BLOCKED);
+    state.detect.busy = 1;
+    mask
+}
+
+/// Handlers may come again.
+fn unmask(state: &mut ThreadState, mask: u64) {
+    state.detect.busy = 0;
+    sys::swap_signal_mask(mask);
 }
 
 /// Before a copy, a fill, or anything else without an entry of its own.
@@ -357,7 +370,8 @@ fn met(state: &mut ThreadState, at: &At, bucket: usize, seen: slots::Seen) {
     if sink::is_sealed() {
         return;
     }
-    let mask = sys::swap_signal_mask(BLOCKED);
+    let there = value(at.access);
+    let signals = mask(state);
     if slots::meet(bucket, seen) {
         let beside = beside(bucket);
         if beside.pid.load(Ordering::Relaxed) != sys::getpid() {
@@ -372,7 +386,7 @@ fn met(state: &mut ThreadState, at: &At, bucket: usize, seen: slots::Seen) {
             } else {
                 let mut own = Who::here(state, at.access, at.site);
                 own.walk(state, at.registers);
-                own.value = value(at.access);
+                own.value = there;
                 log::count(LogCounter::Races, 1);
                 log::hit(other.site, Hit::Race);
                 log::hit(own.site, Hit::Race);
@@ -383,7 +397,7 @@ fn met(state: &mut ThreadState, at: &At, bucket: usize, seen: slots::Seen) {
             }
         }
     }
-    sys::swap_signal_mask(mask);
+    unmask(state, signals);
 }
 
 /// Somebody was, a moment ago.
@@ -467,10 +481,10 @@ fn announce(state: &mut ThreadState, plan: &Noise<'_>, at: &At, ns: Option<u64>)
     let bucket = slots::bucket(access.addr);
     let beside = beside(bucket);
     // Faults come here, where nothing is announced and no signal is blocked.
-    let _ = value(access);
-    let mask = sys::swap_signal_mask(BLOCKED);
+    let there = value(access);
+    let signals = mask(state);
     if !slots::take(bucket) {
-        sys::swap_signal_mask(mask);
+        unmask(state, signals);
         return log::count(LogCounter::Crowded, 1);
     }
     let mut who = Who::here(state, at.access, at.site);
@@ -481,11 +495,13 @@ fn announce(state: &mut ThreadState, plan: &Noise<'_>, at: &At, ns: Option<u64>)
         unsafe { beside.who.get().write(who) };
         beside.withdrawn.store(arch::counter(), Ordering::Relaxed);
         slots::linger(bucket, access);
-        sys::swap_signal_mask(mask);
+        unmask(state, signals);
         return;
     };
     who.walk(state, at.registers);
-    who.value = value(access);
+    // A handler may have changed it meanwhile.
+    let compares = plan.flags & FLAG_VALUES != 0;
+    who.value = if compares { value(access) } else { there };
     // SAFETY: I11: taken, and not announced yet.
     unsafe { beside.who.get().write(who) };
     beside.pid.store(PID.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -495,15 +511,17 @@ fn announce(state: &mut ThreadState, plan: &Noise<'_>, at: &At, ns: Option<u64>)
     // Before the withdrawal: a mark's age is asked for at once.
     beside.withdrawn.store(arch::counter(), Ordering::Relaxed);
     let alone = slots::withdraw(bucket, access);
-    if alone {
+    let noted = if alone { None } else { answered(bucket) };
+    if alone && compares {
         let now = value(access);
-        if plan.flags & FLAG_VALUES != 0 && now != who.value {
+        if now != who.value {
             unseen(&who, now);
         }
-    } else {
-        answered(bucket, &who);
     }
-    sys::swap_signal_mask(mask);
+    unmask(state, signals);
+    if let Some(noted) = noted {
+        compare(noted, &who);
+    }
     state.detect.account.waited(waited);
     log::hit(at.site, Hit::Wait);
     log::count(LogCounter::Waits, 1);
@@ -512,24 +530,29 @@ fn announce(state: &mut ThreadState, plan: &Noise<'_>, at: &At, ns: Option<u64>)
 
 /// Somebody met the announcement: waits for what they have to say.
 #[cold]
-fn answered(bucket: usize, who: &Who) {
+fn answered(bucket: usize) -> Option<Noted> {
     let beside = beside(bucket);
     if beside.bell.load(Ordering::Acquire) == 0 {
         sys::futex_wait(core::ptr::from_ref(&beside.bell) as usize, 0, Some(PATIENCE_NS));
     }
     if beside.bell.load(Ordering::Acquire) == 0 {
         // Whoever it was may still come back: the bucket is given up.
-        return log::count(LogCounter::Lost, 1);
+        log::count(LogCounter::Lost, 1);
+        return None;
     }
     let noted = Noted::of_word(beside.noted.load(Ordering::Relaxed));
     slots::clear(bucket);
+    noted
+}
+
+/// What the other's access does to the value.
+#[cold]
+fn compare(noted: Noted, who: &Who) {
     let begun = arch::counter();
     while noise::nanos(arch::counter().wrapping_sub(begun)) < GRACE_NS && value(who.access) == who.value {
         core::hint::spin_loop();
     }
-    if let Some(noted) = noted {
-        noted.values(who.value, value(who.access));
-    }
+    noted.values(who.value, value(who.access));
 }
 
 /// The value changed, and nobody was seen.
@@ -549,9 +572,9 @@ fn value(access: Access) -> u64 {
     // SAFETY: I9: the guest is about to access these bytes itself.
     unsafe {
         match access.size {
-            8 if at % 8 == 0 => (at as *const u64).read_volatile(),
-            4 if at % 4 == 0 => u64::from((at as *const u32).read_volatile()),
-            2 if at % 2 == 0 => u64::from((at as *const u16).read_volatile()),
+            8 if at.is_multiple_of(8) => (at as *const u64).read_volatile(),
+            4 if at.is_multiple_of(4) => u64::from((at as *const u32).read_volatile()),
+            2 if at.is_multiple_of(2) => u64::from((at as *const u16).read_volatile()),
             size => (0..size.min(8))
                 .fold(0, |sum, byte| sum | u64::from(((at + byte) as *const u8).read_volatile()) << (byte * 8)),
         }

@@ -43,7 +43,7 @@ static CHECK_PS: AtomicU32 = AtomicU32::new(2000);
 
 /// Ticks of the counter as nanoseconds.
 pub fn nanos(ticks: u64) -> u64 {
-    (u128::from(ticks) * u128::from(RATE.load(Ordering::Relaxed)) >> 16) as u64
+    ((u128::from(ticks) * u128::from(RATE.load(Ordering::Relaxed))) >> 16) as u64
 }
 
 /// Gives the start-up credit.

@@ -64,8 +64,9 @@ impl Who {
     pub fn walk(&mut self, state: &ThreadState, at: Registers) {
         let (low, high) = state.detect.stack;
         let (mut frame, stack) = (at.frame, at.stack);
-        let inside =
-            |at: usize| at >= low && at >= stack && at % 8 == 0 && at.checked_add(16).is_some_and(|end| end <= high);
+        let inside = |at: usize| {
+            at >= low && at >= stack && at.is_multiple_of(8) && at.checked_add(16).is_some_and(|end| end <= high)
+        };
         if stack == 0 || !inside(stack) {
             return;
         }
