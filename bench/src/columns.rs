@@ -87,6 +87,8 @@ pub enum Mode {
     Controlled,
     /// Under Helgrind.
     Helgrind,
+    /// Under a plan that detects within this budget, armed likewise.
+    Detect(&'static str),
 }
 
 /// One column of the table.
@@ -332,7 +334,7 @@ impl Runner {
     pub fn begin(&mut self) -> Result<()> {
         remove(&self.out)?;
         match (&self.surveyed, self.mode) {
-            (Some(surveyed), Mode::Record | Mode::Controlled) => copy_folder(surveyed, &self.out),
+            (Some(surveyed), Mode::Record | Mode::Controlled | Mode::Detect(_)) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
     }
@@ -348,6 +350,7 @@ impl Runner {
             Mode::Plain => {}
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
+            Mode::Detect(budget) => plan = Some(self.plan_of("detect", &["--overhead", budget], program)?),
             Mode::Controlled => plan = Some(self.controlled_plan(program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
@@ -379,11 +382,15 @@ impl Runner {
     }
 
     fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
+        self.plan_of("record", options, program)
+    }
+
+    fn plan_of(&mut self, command: &str, options: &[&str], program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         run_tool(
             Command::new(self.selvedge_path()?)
-                .arg("record")
+                .arg(command)
                 .args(options)
                 .arg("--plan-only")
                 .arg(&file)
