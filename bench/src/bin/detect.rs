@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use selvedge_bench::columns::{Build, Compiler, Tools};
+use selvedge_bench::columns::{Build, Column, Compiler, Tools};
 use selvedge_bench::detect::corpus::{self, Amounts};
 use selvedge_bench::detect::page::Detections;
 use selvedge_bench::detect::{cost, table};
@@ -19,7 +19,7 @@ use selvedge_corpus::{Variant, load};
 use selvedge_drive::detect::DetectOptions;
 
 const USAGE: &str = "\
-usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--correct N] [--table N] [--tsan N] [--costs N] [--work DIR] [--save]
+usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--correct N] [--table N] [--tsan N] [--costs N] [--gcc] [--work DIR] [--save]
 
   --only     these programs of the corpus, or rows of the table of costs, only
   --part     these parts only: kernels correct real costs
@@ -27,6 +27,7 @@ usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--corr
   --correct  runs of each correct program and fixed twin (default 1000)
   --table    runs of each cell of Table 2 (default 20)
   --tsan     runs of each kernel under each ThreadSanitizer (default 10)
+  --gcc      leave clang out of the table of costs
   --costs    runs of each cell of the table of costs (default 5)
   --work     where builds and files go (default: bench-work in Cargo's target folder)
   --save     write docs/results/detect.md and bench/results/detect.json
@@ -43,6 +44,7 @@ struct Options {
     parts: Vec<String>,
     amounts: Amounts,
     costs: usize,
+    gcc: bool,
     work: PathBuf,
     save: bool,
 }
@@ -53,6 +55,7 @@ fn options() -> Result<Option<Options>> {
         parts: Vec::new(),
         amounts: Amounts { runs: 20, correct_runs: 1000, table_runs: 20, tsan_runs: 10 },
         costs: 5,
+        gcc: false,
         work: place::target().join("bench-work"),
         save: false,
     };
@@ -69,6 +72,7 @@ fn options() -> Result<Option<Options>> {
             "--tsan" => options.amounts.tsan_runs = number(value()?)?,
             "--costs" => options.costs = number(value()?)? as usize,
             "--work" => options.work = PathBuf::from(value()?),
+            "--gcc" => options.gcc = true,
             "--save" => options.save = true,
             "--help" => {
                 print!("{USAGE}");
@@ -146,8 +150,10 @@ fn run() -> Result<()> {
         let mut measuring = Measuring::parse([])?;
         measuring.runs = options.costs;
         measuring.work = options.work.clone();
+        let kept = |column: &&Column| !options.gcc || column.build.compiler() == Compiler::Gcc;
+        let columns: Vec<Column> = cost::COLUMNS.iter().filter(kept).copied().collect();
         for row in ROWS.iter().filter(|row| cost::ROWS.contains(&row.key) && wants(row.key)) {
-            page.costs.push(measure_in(cost::COLUMNS, *row, &tools, &measuring, &mut |line| eprintln!("{line}")));
+            page.costs.push(measure_in(&columns, *row, &tools, &measuring, &mut |line| eprintln!("{line}")));
         }
     }
     page.problems = problems;

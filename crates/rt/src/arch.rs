@@ -19,6 +19,12 @@ global_asm!(
     ".type selvedge_rt_due,@object",
     ".size selvedge_rt_due,16",
     "selvedge_rt_due: .zero 16",
+    // Frame and stack pointer of the hook that was entered last, where a walk of the stack may begin with them.
+    ".globl selvedge_rt_frame",
+    ".hidden selvedge_rt_frame",
+    ".type selvedge_rt_frame,@object",
+    ".size selvedge_rt_frame,16",
+    "selvedge_rt_frame: .zero 16",
     ".text",
 );
 
@@ -60,6 +66,21 @@ pub fn set_due(class: usize, value: i32) {
     unsafe {
         asm!("mov dword ptr fs:[selvedge_rt_due@tpoff + {1}*4], {0:e}", in(reg) value, in(reg) class & 3, options(nostack, preserves_flags));
     }
+}
+
+/// The frame and stack pointer that the entry of a range or copy left for a walk of the stack. Stale anywhere else.
+#[inline(always)]
+pub fn frame() -> (usize, usize) {
+    let (frame, stack): (usize, usize);
+    // SAFETY: I1, as in `tls_get`; there are two of them.
+    unsafe {
+        asm!(
+            "mov {}, qword ptr fs:[selvedge_rt_frame@tpoff]",
+            "mov {}, qword ptr fs:[selvedge_rt_frame@tpoff + 8]",
+            out(reg) frame, out(reg) stack, options(nostack, preserves_flags, readonly)
+        );
+    }
+    (frame, stack)
 }
 
 /// The time-stamp counter: constant rate and common to all cores on every processor of the last

@@ -1,11 +1,17 @@
 //! `selvedge detect`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
+use selvedge_drive::confirm::Effort;
+use selvedge_drive::control::World;
+use selvedge_drive::controlled::{SurveyOptions, prepare};
 use selvedge_drive::detect::watch::Wanted;
 use selvedge_drive::detect::{DetectOptions, Detected, Found, Step, detect};
+use selvedge_drive::explore::DEFAULT_MOST_STEPS;
+use selvedge_drive::hunt::{HuntOptions, base_clip, hunt};
 use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
@@ -14,6 +20,7 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 
 use crate::args::DetectArgs;
+use crate::command::pursued;
 use crate::messages::{Failure, Live, note};
 
 /// Detects; exit code 66 where there are findings.
@@ -57,8 +64,14 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
     if args.plan_only.is_some() {
         return Ok(ExitCode::Success.code());
     }
-    let again = again(&args);
-    let findings = show(&detected, &again)?;
+    let shown = shown(&detected);
+    let ids: BTreeSet<String> = shown.iter().map(|one| one.finding.id.clone()).collect();
+    let clips = if args.no_clip || ids.is_empty() || detected.stopped {
+        None
+    } else {
+        Some(pursue(&store, &guest, args.seed, &ids))
+    };
+    let findings = show(shown, &again(&args), clips.as_ref())?;
     summary(&detected, findings.len(), &options);
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
@@ -89,7 +102,37 @@ struct Shown<'a> {
     runs: u32,
 }
 
-fn show(detected: &Detected, again: &str) -> Result<Vec<Finding>, Failure> {
+/// Clips, by the findings' ids, or why there are none.
+type Clips = Result<BTreeMap<String, (Finding, Vec<String>)>, String>;
+
+/// Most time for looking for schedules.
+const CLIP_BUDGET: Duration = Duration::from_secs(10);
+
+/// Looks for schedules that make these races happen again, as a hunt does.
+fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Clips {
+    note("looking for schedules that make the races happen again");
+    let timeout = Duration::from_secs(5);
+    let survey = SurveyOptions { runs: 1, fresh: false, timeout: Some(timeout) };
+    let stop = Stop::default();
+    let prepared = prepare(store, guest, &survey, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let options = HuntOptions {
+        runs: 4,
+        budget: CLIP_BUDGET,
+        oracle: None,
+        seed,
+        effort: Effort { chances: 2, limit: Duration::from_secs(2), timeout, seed },
+        most_steps: DEFAULT_MOST_STEPS,
+        world: World { random: Some(seed), ..World::default() },
+        patterns: Vec::new(),
+        jobs: 1,
+    };
+    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let clips = pursued::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
+    clips.map_err(|_| "clips cannot be written".to_owned())
+}
+
+/// Everything that was seen, once for each place in the source.
+fn shown(detected: &Detected) -> Vec<Shown<'_>> {
     let images = Images::default();
     let site = |id: u32| {
         let site = detected.sites.get(id as usize)?;
@@ -113,12 +156,15 @@ fn show(detected: &Detected, again: &str) -> Result<Vec<Finding>, Failure> {
             }
         }
     }
+    order.into_iter().filter_map(|id| shown.remove(&id)).collect()
+}
+
+fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Finding>, Failure> {
     let mut out = anstream::stdout().lock();
     let mut findings = Vec::new();
-    for id in order {
-        let Some(one) = shown.remove(&id) else { continue };
+    for one in shown {
         let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
-        let lines = vec![
+        let mut lines = vec![
             format!(
                 "Seen {} in {}, first with the noise of seed {}.",
                 times(one.count, "time"),
@@ -129,12 +175,27 @@ fn show(detected: &Detected, again: &str) -> Result<Vec<Finding>, Failure> {
         ];
         let mut finding = one.finding;
         finding.replay = Some(again.to_owned());
+        match clips {
+            None => {}
+            Some(Ok(clips)) => match clips.get(&finding.id) {
+                Some((made, how)) => {
+                    (finding.harm, finding.clip, finding.replay) = (made.harm, made.clip.clone(), made.replay.clone());
+                    lines.push("It was made to happen under control too:".to_owned());
+                    lines.extend(how.iter().cloned());
+                }
+                None => lines.push(NO_CLIP.to_owned()),
+            },
+            Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
+        }
         one.in_act.write(&lines, &mut out)?;
         findings.push(finding);
     }
     out.flush()?;
     Ok(findings)
 }
+
+/// Where there is no clip.
+const NO_CLIP: &str = "No schedule was found that makes it happen again; it was seen in a free run.";
 
 fn again(args: &DetectArgs) -> String {
     let mut words = vec!["selvedge detect --again --heuristic location --strength 1000".to_owned()];

@@ -342,7 +342,9 @@ fn any(access: Access, site: u32) {
     if due < 0
         || (first..first + lines).any(|line| slots::look(slots::bucket(line << slots::LINE_SHIFT)) != There::Nothing)
     {
-        slow(At { access, site, class, registers: Registers::default() });
+        // Entries of ranges and copies leave them; those of atomic operations do not.
+        let (frame, stack) = if access.atomic { (0, 0) } else { arch::frame() };
+        slow(At { access, site, class, registers: Registers { frame, stack } });
     }
 }
 

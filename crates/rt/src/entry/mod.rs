@@ -38,6 +38,7 @@ fn watched_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
             None
         }
         HookClass::Access { rw, size, flavour } => watched::target(detect::class_of(id), rw, size, flavour, hook.args),
+        HookClass::Range { rw } => Some(watched::range_target(rw)),
         HookClass::Atomic { .. } if !detect::watches_atomics() => None,
         HookClass::Function { .. } | HookClass::Block => None,
         _ => record_target(hook, index, id),

@@ -107,6 +107,31 @@ extern "C" fn vptr_update(addr: u64, new: u64, site: u32) {
     }
 }
 
+macro_rules! ranges {
+    ($($name:ident => $inner:path;)*) => { $(
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                "mov qword ptr fs:[selvedge_rt_frame@tpoff], rbp",
+                "mov qword ptr fs:[selvedge_rt_frame@tpoff + 8], rsp",
+                "jmp {inner}",
+                inner = sym $inner,
+            )
+        }
+    )* };
+}
+
+ranges! {
+    range_read => super::access::record_range_read;
+    range_write => super::access::record_range_write;
+}
+
+/// The entry for a range of bytes.
+pub fn range_target(rw: Rw) -> usize {
+    let entry: extern "C" fn() = if rw == Rw::Read { range_read } else { range_write };
+    entry as *const () as usize
+}
+
 /// The entry for a watched site.
 pub fn target(class: Class, rw: Rw, size: u8, flavour: Flavour, args: u8) -> Option<usize> {
     type Entry = extern "C" fn();
