@@ -193,16 +193,29 @@ pub fn enter(state: &mut ThreadState) {
             // A fiber that goes on.
             return;
         }
-        for (class, strength) in [(Class::Usual, plan.strength), (Class::Aimed, plan.aimed)] {
-            let gap = own.next_gap(class, strength, plan.flags & FLAG_EAGER != 0);
-            arch::set_due(class as usize, gap as i32 - 1);
-        }
+        draw(state);
     }
 }
 
 /// There is a thread more, or will be in a moment: its maker is not alone from now on.
 pub fn one_more() {
-    LIVE.fetch_add(1, Ordering::Relaxed);
+    if LIVE.fetch_add(1, Ordering::Relaxed) == 1
+        && let Some(state) = thread_state::current()
+    {
+        draw(state);
+    }
+}
+
+/// Draws the calling thread's first distances.
+fn draw(state: &mut ThreadState) {
+    let Some(plan) = plan() else { return };
+    let own = &mut state.detect.account;
+    for (class, strength) in [(Class::Usual, plan.strength), (Class::Aimed, plan.aimed)] {
+        let left = u32::try_from(arch::due(class as usize)).unwrap_or(0);
+        own.unused(class, left);
+        let gap = own.next_gap(class, strength, plan.flags & FLAG_EAGER != 0);
+        arch::set_due(class as usize, gap as i32 - 1);
+    }
 }
 
 /// There is one less.
@@ -440,13 +453,14 @@ fn consider(state: &mut ThreadState, at: &At) {
     let Some(plan) = plan() else { return };
     let strength = if at.class == Class::Aimed { plan.aimed } else { plan.strength };
     let own = &mut state.detect.account;
-    let gap = own.next_gap(at.class, strength, plan.flags & FLAG_EAGER != 0);
+    let alone = LIVE.load(Ordering::Relaxed) < 2;
+    let gap = match alone {
+        true => own.alone_gap(at.class),
+        false => own.next_gap(at.class, strength, plan.flags & FLAG_EAGER != 0),
+    };
     arch::set_due(at.class as usize, gap as i32 - 1);
     own.sampled();
     log::hit(at.site, Hit::Sample);
-    if LIVE.load(Ordering::Relaxed) < 2 {
-        return log::count(LogCounter::Alone, 1);
-    }
     if sink::is_sealed() {
         return;
     }
@@ -454,6 +468,10 @@ fn consider(state: &mut ThreadState, at: &At) {
         switch::sampled(at.site);
         let now = noise::nanos(arch::counter());
         switch::balance(own, plan.budget, now);
+    }
+    if alone {
+        let _ = own.may(0, plan.budget, plan.kind);
+        return log::count(LogCounter::Alone, 1);
     }
     if at.class == Class::Quiet || strength == 0 {
         // Keeps the account only.

@@ -29,6 +29,10 @@ const ASK_NS: u64 = 50_000;
 pub const QUIET_GAP: u32 = 4096;
 /// The countdown of threads that are left alone.
 pub const NEVER: u32 = 1 << 30;
+/// The distance while there is one thread.
+pub const ALONE_GAP: u32 = 1 << 16;
+/// What a thread can owe at most: what went before is forgiven, or it would never wait again.
+const MOST_DEBT_NS: u64 = 5_000_000;
 /// Most doublings of the distance.
 const MOST_THIN: u32 = 10;
 const MONOTONIC: usize = 1;
@@ -70,8 +74,7 @@ pub fn calibrate(check: impl Fn(u32)) {
         check(CHECKS);
         best = best.min(arch::counter().wrapping_sub(begun));
     }
-    // In a loop of its own a check is at its best; among other code it takes about twice as long.
-    let ps = nanos(best).saturating_mul(2000) / u64::from(CHECKS);
+    let ps = nanos(best).saturating_mul(1000) / u64::from(CHECKS);
     CHECK_PS.store(ps.clamp(500, 50_000) as u32, Ordering::Relaxed);
     log::count(LogCounter::CheckPs, ps);
 }
@@ -157,6 +160,19 @@ impl Account {
         gap
     }
 
+    /// So many accesses of the last distance were not made.
+    pub fn unused(&mut self, class: Class, left: u32) {
+        let gap = &mut self.gaps[class as usize % 3];
+        *gap = gap.saturating_sub(left);
+    }
+
+    /// Books as [`Account::next_gap`], while there is one thread.
+    pub fn alone_gap(&mut self, class: Class) -> u32 {
+        let at = class as usize % 3;
+        self.checks += u64::from(core::mem::replace(&mut self.gaps[at], ALONE_GAP));
+        ALONE_GAP
+    }
+
     /// A sample was taken; now and then what is known goes to the log.
     pub fn sampled(&mut self) {
         self.samples += 1;
@@ -199,6 +215,8 @@ impl Account {
         let may = short == 0 || CREDIT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw).is_ok();
         if may {
             self.drawn = self.drawn.saturating_add(short);
+        } else {
+            self.drawn = self.drawn.saturating_add(short.saturating_sub(ns).saturating_sub(MOST_DEBT_NS));
         }
         if may {
             self.thin = self.thin.saturating_sub(1);

@@ -27,11 +27,11 @@ static HOT: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 static SAMPLES: AtomicU64 = AtomicU64::new(0);
 
 /// Time between looks.
-const LOOK_NS: u64 = 10_000_000;
+const LOOK_NS: u64 = 2_000_000;
 /// Samples without which nothing is known.
-const LEAST_SAMPLES: u64 = 16;
+const LEAST_SAMPLES: u64 = 24;
 /// Sites switched off at a look.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 32;
 /// How long a site is off at first; doubles each time, up to `MOST_OFF_NS`.
 const OFF_NS: u64 = 100_000_000;
 const MOST_OFF_NS: u64 = 10_000_000_000;
@@ -104,7 +104,9 @@ pub fn sampled(site: u32) {
 /// Looks whether checks alone cost this thread more than half of its budget, and switches sites.
 pub fn balance(account: &mut Account, budget: u32, now: u64) {
     let last = LAST.load(Ordering::Relaxed);
+    let samples = SAMPLES.load(Ordering::Relaxed);
     if now.saturating_sub(last) < LOOK_NS
+        || samples < LEAST_SAMPLES
         || LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
     {
         return;
@@ -113,13 +115,13 @@ pub fn balance(account: &mut Account, budget: u32, now: u64) {
     let (checks, cpu) = account.looked;
     account.looked = (account.checks, account.cpu_ns());
     let (checks, cpu) = (account.checks.saturating_sub(checks), account.cpu_ns().saturating_sub(cpu));
-    if cpu < 1_000_000 {
+    if cpu < 500_000 {
         return;
     }
     let part = check_ns(checks).saturating_mul(1_000_000) / cpu;
-    let samples = SAMPLES.swap(0, Ordering::Relaxed);
+    SAMPLES.store(0, Ordering::Relaxed);
     let most = u64::from(budget) / 2;
-    if part > most && samples >= LEAST_SAMPLES {
+    if part > most {
         quieten(samples.saturating_mul(part - most) / part, now);
     } else if part < most / 2 {
         bring_back(now);
