@@ -14,11 +14,11 @@ pub const COLUMNS: &[Column] = {
         column("native", "native", Native(Gcc), Mode::Plain),
         column("disarmed", "disarmed", Wrapped(Gcc), Mode::Plain),
         column("detect-5", "detect 5 %", Wrapped(Gcc), Mode::Detect("5%")),
-        column("detect", "detect", Wrapped(Gcc), Mode::Detect("2x")),
+        column("detect", "detect", Wrapped(Gcc), Mode::Detect("25%")),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
         column("disarmed-clang", "disarmed, clang", Wrapped(Clang), Mode::Plain),
-        column("detect-clang", "detect, clang", Wrapped(Clang), Mode::Detect("2x")),
+        column("detect-clang", "detect, clang", Wrapped(Clang), Mode::Detect("25%")),
         column("tsan-clang", "clang TSan", Tsan(Clang), Mode::Plain),
     ]
 };

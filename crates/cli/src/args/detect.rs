@@ -31,7 +31,7 @@ pub(crate) struct DetectArgs {
     #[arg(long, value_name = "TIME", value_parser = pause)]
     pub(crate) duration: Option<Duration>,
     /// What it may cost: 5%, 2x, none
-    #[arg(long, value_name = "BUDGET", value_parser = overhead, default_value = "2x")]
+    #[arg(long, value_name = "BUDGET", value_parser = overhead, default_value = "25%")]
     pub(crate) overhead: Overhead,
     /// Aim at what earlier runs of this command saw
     #[arg(long)]

@@ -81,7 +81,7 @@ impl Default for DetectOptions {
             strength: None,
             aimed: 500,
             duration: None,
-            budget: Some(1_000_000),
+            budget: Some(250_000),
             seed: 1,
             again: false,
             learn: true,
@@ -98,7 +98,8 @@ impl Default for DetectOptions {
 
 /// How long threads wait, run by run, where nothing else was asked for: what is close together is found soonest by many
 /// short waits, what is far apart only by long ones.
-const DURATIONS: [Duration; 3] = [Duration::from_micros(200), Duration::from_millis(2), Duration::from_millis(20)];
+const DURATIONS: [Duration; 4] =
+    [Duration::from_micros(200), Duration::from_millis(2), Duration::from_millis(20), Duration::from_millis(60)];
 /// Waits in a thousand accesses, where nothing else was asked for.
 const USUAL_STRENGTH: u16 = 20;
 /// How close in time a near miss is.

@@ -483,7 +483,7 @@ fn consider(state: &mut ThreadState, at: &At) {
     }
     let site_us = plan.site(at.site).1;
     let ns = own.duration(if site_us == 0 { plan.duration_ns } else { u64::from(site_us) * 1000 });
-    let ns = own.may(ns, plan.budget, plan.kind).then_some(ns);
+    let ns = own.may(ns, plan.budget, plan.kind);
     announce(state, plan, at, ns);
 }
 

@@ -18,7 +18,7 @@ use selvedge_events::detect::{LogCounter, NO_BUDGET, NoiseKind};
 use super::log;
 use crate::{arch, sys};
 
-/// Processor time that the process is taken to have used before it began.
+/// What the process may wait before it has used any processor time; a part of it where the budget is below a quarter.
 const CREDIT_NS: u64 = 100_000_000;
 /// Accesses of a thread per access that a beginning thread leaves out between two waits: after so many accesses times
 /// the usual distance, noise is as usual.
@@ -52,7 +52,7 @@ pub fn nanos(ticks: u64) -> u64 {
 
 /// Gives the start-up credit.
 pub fn begin(budget: u32) {
-    CREDIT.store((u128::from(CREDIT_NS) * u128::from(budget) / 1_000_000) as u64, Ordering::Relaxed);
+    CREDIT.store(CREDIT_NS * u64::from(budget.min(250_000)) / 250_000, Ordering::Relaxed);
 }
 
 /// Measures the counter, and what a check takes; `check` makes so many of them.
@@ -195,10 +195,10 @@ impl Account {
         (ns / 2 + self.below(ns.max(1))).saturating_mul(long)
     }
 
-    /// Whether the budget allows to wait so long.
-    pub fn may(&mut self, ns: u64, budget: u32, kind: NoiseKind) -> bool {
+    /// How much of so long a wait the budget allows; `None` where it is too little to be worth it.
+    pub fn may(&mut self, ns: u64, budget: u32, kind: NoiseKind) -> Option<u64> {
         if budget == NO_BUDGET {
-            return true;
+            return Some(ns);
         }
         let now = arch::counter();
         if self.asked == 0 || nanos(now.wrapping_sub(self.asked)) >= ASK_NS {
@@ -211,20 +211,30 @@ impl Account {
         let work = self.cpu.saturating_sub(waited).saturating_sub(checks);
         let limit = (u128::from(work) * u128::from(budget) / 1_000_000) as u64 + self.drawn;
         let short = self.waited.saturating_add(checks).saturating_add(ns).saturating_sub(limit);
-        let draw = |credit: u64| credit.checked_sub(short);
-        let may = short == 0 || CREDIT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw).is_ok();
-        if may {
-            self.drawn = self.drawn.saturating_add(short);
+        // What the credit cannot give is taken from the wait, as long as most of it is left.
+        let least = short.saturating_sub(ns - ns / 4);
+        let draw = |credit: u64| (credit >= least).then(|| credit - credit.min(short));
+        let may = match (short, ns) {
+            (0, _) => Some(0),
+            // Only a wait is worth the credit.
+            (_, 0) => None,
+            _ => {
+                let credit = CREDIT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw);
+                credit.ok().map(|credit| credit.min(short))
+            }
+        };
+        if let Some(drawn) = may {
+            self.drawn = self.drawn.saturating_add(drawn);
         } else {
             self.drawn = self.drawn.saturating_add(short.saturating_sub(ns).saturating_sub(MOST_DEBT_NS));
         }
-        if may {
+        if may.is_some() {
             self.thin = self.thin.saturating_sub(1);
         } else {
             self.thin = (self.thin + 1).min(MOST_THIN);
             self.skipped += 1;
         }
-        may
+        may.map(|drawn| ns.saturating_sub(short - drawn))
     }
 
     /// What its checks took.
@@ -335,16 +345,17 @@ mod tests {
         begin(50_000);
         let mut waited = 0;
         for _ in 0..100_000 {
-            if account.may(10_000, 50_000, NoiseKind::Sleep) {
-                account.waited(10_000);
-                waited += 10_000_u64;
+            if let Some(ns) = account.may(10_000, 50_000, NoiseKind::Sleep) {
+                assert!((2_500..=10_000).contains(&ns), "{ns}");
+                account.waited(ns);
+                waited += ns;
             }
         }
         // The credit, and a twentieth of the little time that this took.
-        assert!(waited >= CREDIT_NS / 20 / 2, "{waited}");
-        assert!(waited <= (CREDIT_NS + 5_000_000_000) / 20, "{waited}");
+        assert!(waited >= CREDIT_NS / 5 / 2, "{waited}");
+        assert!(waited <= CREDIT_NS / 5 + 5_000_000_000 / 20, "{waited}");
         assert_eq!(account.thin, MOST_THIN);
-        assert!(account.may(u64::MAX, NO_BUDGET, NoiseKind::Sleep));
+        assert_eq!(account.may(u64::MAX, NO_BUDGET, NoiseKind::Sleep), Some(u64::MAX));
     }
 
     #[test]
