@@ -95,6 +95,8 @@ pub enum Mode {
     Controlled,
     /// Under Helgrind.
     Helgrind,
+    /// Under a plan that detects within this budget, armed likewise.
+    Detect(&'static str),
 }
 
 /// One column of the table.
@@ -365,7 +367,13 @@ impl Runner {
         match (&self.surveyed, self.mode) {
             (
                 Some(surveyed),
-                Mode::Record | Mode::Graph | Mode::Controlled | Mode::Learn | Mode::Guard | Mode::GuardAll,
+                Mode::Record
+                | Mode::Graph
+                | Mode::Controlled
+                | Mode::Learn
+                | Mode::Guard
+                | Mode::GuardAll
+                | Mode::Detect(_),
             ) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
@@ -387,6 +395,7 @@ impl Runner {
             Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
             Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
+            Mode::Detect(budget) => plan = Some(self.plan_of("detect", &["--overhead", budget], program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
                 // that asks for the usual 1024 asks for what it has.
@@ -417,11 +426,15 @@ impl Runner {
     }
 
     fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
+        self.plan_of("record", options, program)
+    }
+
+    fn plan_of(&mut self, command: &str, options: &[&str], program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         run_tool(
             Command::new(self.selvedge_path()?)
-                .arg("record")
+                .arg(command)
                 .args(options)
                 .arg("--plan-only")
                 .arg(&file)

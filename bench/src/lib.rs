@@ -17,6 +17,7 @@ pub mod bars;
 pub mod callgrind;
 pub mod columns;
 pub mod controlled;
+pub mod detect;
 pub mod error;
 pub mod exec;
 pub mod explore;

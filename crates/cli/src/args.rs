@@ -1,5 +1,7 @@
 //! The command line.
 
+mod detect;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use selvedge_drive::store::DEFAULT_DIR;
 use selvedge_events::ThreadIx;
 use selvedge_events::plan::Intervene;
 
+pub(crate) use self::detect::DetectArgs;
 use crate::messages::Failure;
 
 /// Finds, proves, explains and tolerates concurrency bugs in native programs.
@@ -90,6 +93,8 @@ pub(crate) enum Command {
     Expose(ExposeArgs),
     /// Ranks code points by how likely they are the bug, from many runs
     Rank(Box<RankArgs>),
+    /// Sees races in the act: runs a program with a little noise, and looks who meets whom
+    Detect(DetectArgs),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -860,6 +865,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     let factor = match unit {
         "" | "s" => 1.0,
         "ms" => 0.001,
+        "us" => 0.000_001,
         "m" => 60.0,
         "h" => 3600.0,
         _ => return Err("use a number and ms, s, m or h, as in 10s".to_owned()),

@@ -53,6 +53,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Replay(args) => command::replay::run(&args),
         Command::Minimize(args) => command::minimize::run(&args),
         Command::Hunt(args) => command::hunt::run(args),
+        Command::Detect(args) => command::detect::run(args),
         Command::Predict(args) => command::predict::run(&args),
         Command::Train(args) => command::train::run(&args),
         Command::Guard(args) => command::guard::run(&args),

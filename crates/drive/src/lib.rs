@@ -14,6 +14,7 @@ pub mod confirm;
 pub mod control;
 pub mod controlled;
 pub mod course;
+pub mod detect;
 pub mod explore;
 pub mod failure;
 pub mod guard;

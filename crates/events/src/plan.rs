@@ -74,6 +74,8 @@ pub enum Intervene {
     Heal = 2,
     /// Holds locks that make sections atomic.
     Enforce = 3,
+    /// Makes threads wait with an access announced, and looks who comes.
+    Noise = 4,
 }
 
 impl Intervene {
@@ -83,6 +85,7 @@ impl Intervene {
             1 => Intervene::Guard,
             2 => Intervene::Heal,
             3 => Intervene::Enforce,
+            4 => Intervene::Noise,
             _ => return None,
         })
     }
@@ -93,6 +96,7 @@ impl Intervene {
             Intervene::Guard => "guard",
             Intervene::Heal => "heal",
             Intervene::Enforce => "enforce",
+            Intervene::Noise => "detect",
         }
     }
 }

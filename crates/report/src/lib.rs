@@ -17,6 +17,7 @@ pub mod columns;
 pub mod critical;
 pub mod fingerprint;
 pub mod hang;
+pub mod in_act;
 pub mod interleaving;
 pub mod json;
 pub mod names;

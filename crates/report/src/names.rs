@@ -85,7 +85,7 @@ impl Source {
     }
 
     /// Whether this is how threads begin, before any code of the program's own.
-    fn is_start(&self) -> bool {
+    pub(crate) fn is_start(&self) -> bool {
         let ours = self.function.as_deref().is_some_and(|name| name.starts_with("selvedge_rt::"));
         ours || self.line.is_none()
     }
@@ -282,7 +282,7 @@ impl<'a> Names<'a> {
     }
 }
 
-fn plus(offset: u64) -> String {
+pub(crate) fn plus(offset: u64) -> String {
     if offset == 0 { String::new() } else { format!("+{offset:#x}") }
 }
 

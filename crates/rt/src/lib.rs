@@ -28,6 +28,7 @@
 
 pub mod arch;
 pub mod arena;
+pub mod detect;
 pub mod diag;
 pub mod entry;
 pub mod gate;

@@ -23,7 +23,7 @@ use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{detect, graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -87,6 +87,9 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     {
         thread_state::enter(state);
         if let Some(state) = thread_state::current() {
+            // Arguments and environment lie above everything that `main` calls.
+            detect::stack(state, 0, envp as usize);
+            detect::one_more();
             if controlled || guarded {
                 // It may end before the others do, and must not be waited for.
                 thread::arm_exit(1);
@@ -107,9 +110,14 @@ fn intervene(plan: &Plan<'static>) -> bool {
         let why = match kind {
             Intervene::Guard if guarded => Err("it does so already"),
             Intervene::Guard => guard::begin(payload, plan.out_dir(), plan.memory_limit_mb),
+            Intervene::Noise if guarded => Err("it guards already"),
+            Intervene::Noise if plan.schedule != Schedule::Free || plan.observe != Observe::Nothing => {
+                Err("does so only in free runs that nobody observes")
+            }
+            Intervene::Noise => detect::begin(payload, plan.out_dir()),
             Intervene::Heal | Intervene::Enforce => Err("this runtime cannot"),
         };
-        guarded |= kind == Intervene::Guard && why.is_ok();
+        guarded |= matches!(kind, Intervene::Guard | Intervene::Noise) && why.is_ok();
         if let Err(why) = why {
             let mut line = Line::new();
             line.text("the plan asks to ").text(kind.name()).text(", and ").text(why);
@@ -138,6 +146,7 @@ fn control(plan: &Plan<'static>) -> bool {
 
 /// The process ends by `exit`.
 pub extern "C" fn end() {
+    detect::finish();
     sink::clean_exit();
 }
 
@@ -231,6 +240,7 @@ fn observe(plan: &Plan<'static>) -> bool {
 /// Patches every image that is new.
 fn patch_new(plan: Option<&Plan<'static>>) {
     modules::refresh(&mut |module| {
+        detect::loaded(module);
         let mut next = NEXT_ID.load(Ordering::Relaxed);
         let probe = patch::apply(module, plan, &mut next);
         NEXT_ID.store(next, Ordering::Relaxed);
@@ -242,7 +252,9 @@ fn patch_new(plan: Option<&Plan<'static>>) {
 #[cold]
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
-    let plan = if at == 0 || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on()) {
+    let plan = if at == 0
+        || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on() && !detect::is_on())
+    {
         None
     } else {
         // SAFETY: I6: the plan is mapped for good.
@@ -259,6 +271,7 @@ pub extern "C" fn in_child() {
     gate::after_fork();
     guard::after_fork(thread_state::current());
     graph::after_fork();
+    detect::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }

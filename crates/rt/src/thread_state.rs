@@ -10,6 +10,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 
 use crate::arch;
 use crate::arena::Pool;
+use crate::detect;
 use crate::gate;
 use crate::graph;
 use crate::guard;
@@ -130,6 +131,8 @@ pub struct ThreadState {
     pub reentries: u32,
     /// This thread as the guard's cells have it.
     pub mark: u32,
+    /// What the detector knows of it.
+    pub detect: detect::Own,
     /// Where the guard's blocks are: region + 1 and address.
     pub near: [(u64, usize); guard::NEAR],
     /// Records that the stream may repeat: first word without time, extra word.
@@ -169,15 +172,16 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[cold]
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
-    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on() || guard::is_on()) {
+    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on() || guard::is_on() || detect::is_on()) {
         return None;
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
     let state = make(reserve_index(), u32::MAX)?;
+    detect::one_more();
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]
-    if gate::is_on() || guard::is_on() {
+    if gate::is_on() || guard::is_on() || detect::is_on() {
         // Or it would end with the baton in its hand, or be waited for.
         crate::interpose::thread::arm_exit(1);
     }
@@ -208,6 +212,7 @@ pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
 pub fn enter(state: &mut ThreadState) {
     guard::enter(state);
     graph::enter(state);
+    detect::enter(state);
     arch::tls_set(core::ptr::from_mut(state) as usize);
 }
 
@@ -216,6 +221,7 @@ pub fn leave() {
     if let Some(state) = current() {
         arch::tls_set(ENDED);
         guard::leave(state);
+        detect::leave(state);
         release(state);
     }
 }

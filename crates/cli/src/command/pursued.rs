@@ -122,6 +122,31 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
     Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
 
+/// Clips of those findings of a hunt whose ids are wanted, kept in the store: each finding as it was made to happen, and
+/// the lines that say how to make it happen again.
+pub(crate) fn clips_of(
+    hunted: &Hunted,
+    store: &Store,
+    program: &Clip,
+    wanted: &BTreeSet<String>,
+) -> Result<BTreeMap<String, (Finding, Vec<String>)>, Failure> {
+    let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
+    let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let foretold = Foretold::of(hunted);
+    let mut all = BTreeMap::new();
+    for tried in &hunted.tried {
+        let Some(Verdict::Confirmed(happened)) = &tried.verdict else { continue };
+        let mut finding = foretold.finding(tried);
+        // Harm is worth more than the first clip.
+        let better = all.get(&finding.id).is_none_or(|(known, _): &(Finding, _)| known.harm == Harm::NoneSeen);
+        if wanted.contains(&finding.id) && better {
+            let lines = keep(&mut finding, &happened.clip, &clips, &name)?;
+            all.insert(finding.id.clone(), (finding, lines));
+        }
+    }
+    Ok(all)
+}
+
 /// How often this was said, with this time.
 fn count(told: &mut Vec<(String, u32)>, what: String) -> u32 {
     match told.iter_mut().find(|(known, _)| *known == what) {

@@ -11,6 +11,7 @@ use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
+use crate::detect::{self, slots};
 use crate::gate::{self, Arrival};
 use crate::{graph, guard, shadow, sink, stream};
 
@@ -84,6 +85,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         gate::point(Arrival::access(kind, addr, site));
     }
     guard::access(addr, size, site);
+    detect::access(slots::Access { addr, size, writes: write, atomic: false }, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
         Observe::Graph => return graph::access(addr, size, write, site),

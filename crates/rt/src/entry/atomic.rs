@@ -17,7 +17,7 @@ use selvedge_events::plan::{Observe, POINT_AFTER};
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
-use crate::{arch, graph, guard, shadow, sink, stream};
+use crate::{arch, detect, graph, guard, shadow, sink, stream};
 
 #[inline(always)]
 fn load_order(order: u32) -> Ordering {
@@ -33,6 +33,8 @@ fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
         stream::look(addr, size);
     } else {
         guard::access(addr, size, site & !POINT_AFTER);
+        let writes = kind != OpKind::Read;
+        detect::access(detect::slots::Access { addr, size, writes, atomic: true }, site & !POINT_AFTER);
     }
     stream::now()
 }

@@ -9,22 +9,40 @@ pub mod copy;
 pub mod fiber;
 pub mod function;
 pub mod guarded;
+pub mod watched;
 
-use selvedge_events::hooks::{Hook, HookClass, HookIx, Rw};
+use selvedge_events::hooks::{Flavour, Hook, HookClass, HookIx, Rw};
 use selvedge_events::pack::SHORT_SITE_BITS;
 use selvedge_events::plan::Observe;
 
-use crate::{gate, guard, sink};
+use crate::{detect, gate, guard, sink};
 
 /// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
 /// site disarmed.
 pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match sink::observe() {
         _ if gate::control::is_open() => controlled_target(hook, index),
+        Observe::Nothing if detect::is_on() => watched_target(hook, index, id),
         Observe::Nothing => guarded_target(hook, index, id),
         Observe::Survey => survey_target(hook, index, id),
         Observe::Record => record_target(hook, index, id),
         Observe::Graph => graph_target(hook, index),
+    }
+}
+
+/// Accesses that are watched.
+fn watched_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    match hook.class {
+        HookClass::Access { flavour: Flavour::Volatile | Flavour::UnalignedVolatile, .. }
+            if !detect::watches_volatile() =>
+        {
+            None
+        }
+        HookClass::Access { rw, size, flavour } => watched::target(detect::class_of(id), rw, size, flavour, hook.args),
+        HookClass::Range { rw } => Some(watched::range_target(rw)),
+        HookClass::Atomic { .. } if !detect::watches_atomics() => None,
+        HookClass::Function { .. } | HookClass::Block => None,
+        _ => record_target(hook, index, id),
     }
 }
 

@@ -33,7 +33,7 @@ pub fn open(table: &Table<'_>, dir: &[u8]) {
     let hits_at = LOG_HEADER;
     let slots_at = hits_at + (table.sites as usize + 1).next_multiple_of(2) * 4;
     let len = (slots_at + slots as usize * SLOT).next_multiple_of(4096);
-    let (at, why) = match create(dir, len) {
+    let (at, why) = match create(dir, LOG_PREFIX, len) {
         Ok(at) => (at, None),
         Err(why) => match sys::mmap_anonymous(len) {
             Ok(at) => (at, Some(why)),
@@ -66,8 +66,8 @@ pub fn open(table: &Table<'_>, dir: &[u8]) {
     AT.store(at, Ordering::Release);
 }
 
-/// Makes and maps `DIR/guard-PID.log`, or the next free number.
-fn create(dir: &[u8], len: usize) -> Result<usize, Errno> {
+/// Makes and maps `DIR/PREFIX-PID.log`, or the next free number.
+pub(crate) fn create(dir: &[u8], prefix: &str, len: usize) -> Result<usize, Errno> {
     const ENAMETOOLONG: Errno = Errno(36);
     if dir.is_empty() || sink::is_sealed() {
         return Err(Errno(2));
@@ -75,7 +75,7 @@ fn create(dir: &[u8], len: usize) -> Result<usize, Errno> {
     let pid = sys::getpid();
     for number in 0..1000_u32 {
         let mut path = Line::empty();
-        path.raw(dir).text("/").text(LOG_PREFIX).number(u64::from(pid));
+        path.raw(dir).text("/").text(prefix).number(u64::from(pid));
         if number > 0 {
             path.text(".").number(u64::from(number));
         }

@@ -11,7 +11,7 @@ use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
 use crate::guard::section;
-use crate::{guard, real, stream, sys};
+use crate::{detect, guard, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -33,6 +33,9 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     stream::unpend();
     section::taken(result as i32, lock as u64, pc);
     let how = Acquire { result: result as u8, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
 }
@@ -68,6 +71,9 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
         _ => 22,
     };
     let how = Acquire { result: error, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
 }
@@ -187,6 +193,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 }
 
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
+    detect::gave(lock);
     guard::past();
     section::given();
     if gate::is_on() {

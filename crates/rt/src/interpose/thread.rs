@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{graph, guard, real, shadow, sink, stream, sys};
+use crate::{detect, graph, guard, real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ unsafe extern "C" {
 
 /// Stacks are recycled: a new thread's stack is not shared with the last one that had it.
 fn forget_stack() {
-    if !matches!(sink::observe(), Observe::Survey | Observe::Graph) && !guard::is_on() {
+    if !matches!(sink::observe(), Observe::Survey | Observe::Graph) && !guard::is_on() && !detect::is_on() {
         return;
     }
     let Some(state) = thread_state::current() else {
@@ -170,6 +170,7 @@ fn forget_stack() {
                     Observe::Record | Observe::Nothing => {}
                 }
                 guard::forget(stack, size);
+                detect::stack(state, stack as usize, stack.saturating_add(size) as usize);
             }
             pthread_attr_destroy(&raw mut attr);
         }
@@ -190,6 +191,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
         gate::point(Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Create, 0, slot as u16, pc) });
         gate::create(index, parent.index);
     }
+    detect::one_more();
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
     let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
@@ -201,6 +203,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
         sys::swap_signal_mask(mask);
     }
     if result as u32 != 0 {
+        detect::one_less();
         gate::create_failed(index);
     }
     if result as u32 == 0 {
