@@ -382,16 +382,16 @@ fn components(distances: &BTreeMap<(u32, u32), i64>) -> Vec<BTreeMap<u32, i64>> 
             continue;
         }
         let mut places = BTreeMap::from([(start, 0)]);
-        let mut todo = vec![start];
+        let mut open = vec![start];
         let mut agrees = true;
-        while let Some(class) = todo.pop() {
+        while let Some(class) = open.pop() {
             let at = places.get(&class).copied().unwrap_or_default();
             for &(next, distance) in edges.get(&class).into_iter().flatten() {
                 match places.get(&next) {
                     Some(place) => agrees &= *place == at + distance,
                     None => {
                         places.insert(next, at + distance);
-                        todo.push(next);
+                        open.push(next);
                     }
                 }
             }
