@@ -46,7 +46,7 @@ pub struct DetectOptions {
     pub strength: Option<u16>,
     /// The same at suspects.
     pub aimed: u16,
-    /// How long, about; `None`: short in one run, longer in the next ([`DURATIONS`]).
+    /// How long, about; `None`: short in one run, longer in the next (`DURATIONS`).
     pub duration: Option<Duration>,
     /// Most overhead, in millionths of the processor time.
     pub budget: Option<u32>,
