@@ -8,6 +8,7 @@
 //! 0   magic "SLVGUARD"   8  version u32     12  header length u32 (64)
 //! 16  stall ns u64       24 flags u32       28  sites u32
 //! 32  rows at u32        36 ids at u32      40  ids u32         44  shifts at u32 (0: none)
+//! 48  entries at u32     52 entries u32
 //! row, 16 bytes, of sites 1, 2, …: first u32 | count u32 | bits at u32 | flags u32 (1: nil belongs; 2: nil, where the
 //!     thread itself was there before)
 //!     bit 2k of the row's bits: site first + k belongs, right before; bit 2k + 1: with accesses of the thread's own
@@ -15,6 +16,8 @@
 //! ids, 4 bytes each: the site number of an armed id, 0 where it is not guarded. None: armed ids are site numbers.
 //! shifts, 4 bytes each, of sites 1, 2, …: i32 that is added to an address before it is looked up, as one byte; the
 //!     least number for none. Sites of variables that belong together are shifted to one of them: a colour.
+//! entry, 16 bytes, by ascending offset: where a call in the executable that takes a lock returns to u32 | site u32 |
+//!     i64: the site is what first touches the location at that distance from the lock
 //! ```
 //!
 //! The log is a file that stays mapped: what was stored survives a crash.
@@ -40,6 +43,8 @@ pub const VERSION: u32 = 1;
 pub const HEADER: usize = 64;
 /// Bytes of a row.
 pub const ROW: usize = 16;
+/// Bytes of an entry of a critical section.
+pub const ENTRY: usize = 16;
 /// Most sites that can be guarded.
 pub const MOST_SITES: u32 = (1 << SITE_BITS) - 1;
 /// Bits of a site number.
@@ -82,6 +87,13 @@ pub enum Note {
     Touch = 3,
     /// Learnt: the site touched memory that the program asked to be guarded.
     Asked = 4,
+    /// Learnt: a critical section was entered. No site; the other is a hash of the call that took the lock, whose code
+    /// address is in place of the address.
+    Entered = 5,
+    /// Learnt: the site was the first in a critical section to touch a location. The other and the address are as in
+    /// [`Note::Entered`]; the threads are the two halves of the distance from the lock to the location, and `futile` is set
+    /// where that varies.
+    First = 6,
 }
 
 /// A slot's key. `own`: with accesses of the thread's own in between.
@@ -141,6 +153,8 @@ pub struct Table<'a> {
     ids_at: usize,
     ids: u32,
     shifts_at: usize,
+    entries_at: usize,
+    entries: u32,
 }
 
 /// What is wrong with a table.
@@ -206,6 +220,8 @@ impl<'a> Table<'a> {
             ids_at: field(36)? as usize,
             ids: field(40)?,
             shifts_at: field(44)? as usize,
+            entries_at: field(48)? as usize,
+            entries: field(52)?,
         };
         if table.sites > MOST_SITES {
             return Err(bad(28));
@@ -215,6 +231,10 @@ impl<'a> Table<'a> {
         slice_at(bytes, table.ids_at, table.ids as usize * 4).ok_or(bad(36))?;
         if table.shifts_at != 0 {
             slice_at(bytes, table.shifts_at, sites * 4).ok_or(bad(44))?;
+        }
+        let rows = slice_at(bytes, table.entries_at, table.entries as usize * ENTRY).ok_or(bad(48))?;
+        if rows.chunks_exact(ENTRY).any(|row| u32_at(row, 4).is_none_or(|site| site == 0 || site > table.sites)) {
+            return Err(bad(table.entries_at));
         }
         for site in 1..=table.sites {
             table.row_checked(site).ok_or(bad(table.rows_at + (site as usize - 1) * ROW))?;
@@ -252,6 +272,19 @@ impl<'a> Table<'a> {
 
     fn id(&self, id: u32) -> u32 {
         if id < self.ids { u32_at(self.bytes, self.ids_at + id as usize * 4).unwrap_or(0) } else { 0 }
+    }
+
+    /// The rows of [`Table::entries`].
+    pub fn entry_rows(&self) -> &'a [u8] {
+        slice_at(self.bytes, self.entries_at, self.entries as usize * ENTRY).unwrap_or(&[])
+    }
+
+    /// Critical sections: return offset of the call that takes the lock, site, distance from the lock.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (u32, u32, i64)> + use<'a> {
+        self.entry_rows().chunks_exact(ENTRY).map(|row| {
+            let field = |at| u32_at(row, at).unwrap_or(0);
+            (field(0), field(4), u64_at(row, 8).unwrap_or(0) as i64)
+        })
     }
 
     /// Whether armed ids are site numbers.
@@ -319,6 +352,14 @@ pub struct Entry {
     pub longest_us: u32,
 }
 
+impl Entry {
+    /// The distance in a [`Note::First`]; `None` where it varies.
+    pub fn distance(&self) -> Option<i64> {
+        let distance = u64::from(self.thread) | u64::from(self.other_thread) << 32;
+        (self.futile == 0).then_some(distance as i64)
+    }
+}
+
 impl<'a> Log<'a> {
     /// Reads the header; `None` where this is no log of this version.
     pub fn parse(bytes: &'a [u8]) -> Option<Log<'a>> {
@@ -360,6 +401,8 @@ impl<'a> Log<'a> {
                 2 => Note::Member,
                 3 => Note::Touch,
                 4 => Note::Asked,
+                5 => Note::Entered,
+                6 => Note::First,
                 _ => return None,
             };
             let field = |at| u32_at(slot, at).unwrap_or(0);

@@ -38,8 +38,18 @@ pub const LONGEST_NAME: usize = 200;
 /// The key of every entry of the site table, in its order. No two are equal.
 pub fn site_keys(loaded: &Loaded) -> Vec<String> {
     let symboliser = Symboliser::new(&loaded.image);
-    let parts: Vec<Parts> = loaded.entries.iter().map(|entry| Parts::new(entry, &symboliser)).collect();
-    let files = file_names(&parts);
+    let parts = loaded.entries.iter().map(|entry| Parts::of_entry(entry, &symboliser));
+    keys(&parts.collect::<Vec<Parts>>())
+}
+
+/// Keys of other places in the code, which all do the same.
+pub(crate) fn keys_of_code(symboliser: &Symboliser, offsets: &[u64], does: &str) -> Vec<String> {
+    let parts = offsets.iter().map(|offset| Parts::new(*offset, does.to_owned(), false, symboliser));
+    keys(&parts.collect::<Vec<Parts>>())
+}
+
+fn keys(parts: &[Parts]) -> Vec<String> {
+    let files = file_names(parts);
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let key = |parts: &Parts| {
         let plain = parts.text(&files);
@@ -72,20 +82,23 @@ enum Place {
 }
 
 impl Parts {
-    fn new(entry: &Entry, symboliser: &Symboliser) -> Parts {
-        let offset = u64::from(entry.offset);
+    fn of_entry(entry: &Entry, symboliser: &Symboliser) -> Parts {
+        let does = entry.hook.get().map_or_else(|| format!("hook{}", entry.hook.0), does);
+        // The entry is the whole function's; compilers differ about where in its head it is.
+        let is_entry = entry.hook.get().is_some_and(|hook| hook.class == HookClass::Function { entry: true });
+        Parts::new(u64::from(entry.offset), does, is_entry, symboliser)
+    }
+
+    fn new(offset: u64, does: String, is_entry: bool, symboliser: &Symboliser) -> Parts {
         let symbol = symboliser.functions().at(offset).filter(|function| function.symbol.is_some());
         let outer = symbol.and_then(|function| Some((symbol_name(function.symbol.as_deref()?), function.start)));
         let frames = symboliser.frames(offset);
-        let does = entry.hook.get().map_or_else(|| format!("hook{}", entry.hook.0), does);
         let innermost = frames.first().filter(|frame| frame.file.is_some() || frame.line.is_some());
         let (Some(innermost), Some(outermost)) = (innermost, frames.last()) else {
             let (function, start) = outer.unwrap_or_default();
             return Parts { file: String::new(), unit: None, function, place: Place::Code(offset - start), does };
         };
         let declared = symboliser.declared(offset).unwrap_or_default();
-        // The entry is the whole function's; compilers differ about where in its head it is.
-        let is_entry = entry.hook.get().is_some_and(|hook| hook.class == HookClass::Function { entry: true });
         let column = innermost.column.filter(|_| !is_entry).unwrap_or(0);
         let file = innermost.file.clone().unwrap_or_default();
         // A body may be included from another file than the function's head.

@@ -113,6 +113,16 @@ pub struct ThreadState {
     pub doing: AtomicU64,
     /// Guarded accesses so far.
     pub guarded: u64,
+    /// Locks that the thread holds.
+    pub locks: u32,
+    /// The outermost of them; 0 where it is not known by which call it was taken.
+    pub outer_lock: u64,
+    /// The call, as the payload of an event.
+    pub outer_call: u64,
+    /// Words that it has touched since, as far as there is room.
+    pub inside: [u64; guard::INSIDE],
+    /// How many.
+    pub inside_count: u32,
     /// Set while the guard is at work.
     pub guarding: u32,
     /// This thread as the guard's cells have it.

@@ -86,6 +86,48 @@ pub struct Invariants {
     pub sites: BTreeMap<SiteKey, Belonging>,
     /// The colours that it was learnt with.
     pub colours: BTreeSet<Colour>,
+    /// Critical sections, by the key of the call that takes the outermost lock.
+    pub sections: BTreeMap<SiteKey, Section>,
+}
+
+/// What critical sections that begin at one call do first. A thread that must not do so yet had better wait before it
+/// takes the lock: whom it waits for may need it (the paper's section 4.1 says so of exposing).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// How often it was entered.
+    pub entered: u64,
+    /// The sites that were the first to touch a location in it.
+    pub first: BTreeMap<SiteKey, First>,
+}
+
+/// A site that is the first in a critical section to touch a location.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// How often.
+    pub count: u64,
+    /// Bytes from the lock to the location; `None` where that varies.
+    pub distance: Option<i64>,
+}
+
+impl Section {
+    /// The sites that always come, at a place that is known when the lock is about to be taken.
+    pub fn certain(&self) -> impl Iterator<Item = (&SiteKey, i64)> {
+        let certain = |(key, first): (_, &First)| Some((key, first.distance.filter(|_| first.count == self.entered)?));
+        self.first.iter().filter_map(certain)
+    }
+
+    fn merge(&mut self, other: &Section) {
+        self.entered = self.entered.saturating_add(other.entered);
+        for (key, from) in &other.first {
+            match self.first.get_mut(key) {
+                Some(known) => {
+                    known.count = known.count.saturating_add(from.count);
+                    known.distance = known.distance.filter(|distance| from.distance == Some(*distance));
+                }
+                None => drop(self.first.insert(key.clone(), *from)),
+            }
+        }
+    }
 }
 
 impl Belonging {
@@ -143,6 +185,9 @@ impl Invariants {
         }
         self.runs = self.runs.saturating_add(other.runs);
         self.colours.extend(other.colours.iter().cloned());
+        for (key, from) in &other.sections {
+            self.sections.entry(key.clone()).or_default().merge(from);
+        }
         for (key, from) in &other.sites {
             let site = self.sites.entry(key.clone()).or_default();
             site.direct.extend(from.direct.iter().cloned());
@@ -212,8 +257,22 @@ pub(crate) mod tests {
     pub(crate) fn some_invariants() -> impl Strategy<Value = Invariants> {
         let colours = btree_map(some_key(), -64..64_i32, 1..3);
         let colours = btree_set(("[a-z]{1,3}", colours).prop_map(|(name, sites)| Colour { name, sites }), 0..2);
-        ("[ab]{0,2}", 0..9_u64, btree_map(some_key(), some_site(), 0..10), colours)
-            .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })
+        ("[ab]{0,2}", 0..9_u64, btree_map(some_key(), some_site(), 0..10), colours).prop_map(
+            |(program, runs, sites, colours)| {
+                let sections = sections(&sites);
+                Invariants { program, runs, sites, colours, sections }
+            },
+        )
+    }
+
+    /// Some sections of these sites.
+    fn sections(sites: &BTreeMap<SiteKey, Belonging>) -> BTreeMap<SiteKey, Section> {
+        let first = |(key, site): (&SiteKey, &Belonging)| {
+            let distance = (site.hits % 3 != 0).then_some(site.hits as i64 - 500);
+            (key.clone(), First { count: site.hits % 4, distance })
+        };
+        let section = |name: &str| (key(name), Section { entered: 3, first: sites.iter().map(first).collect() });
+        [section("f.c:g+1:2:lock"), section("f.c:h+1:2:lock")].into_iter().filter(|_| !sites.is_empty()).collect()
     }
 
     fn merged(of: &[&Invariants]) -> Invariants {
@@ -274,6 +333,7 @@ pub(crate) mod tests {
             runs,
             sites: sites.into_iter().map(|(name, site)| (key(name), site)).collect(),
             colours: BTreeSet::new(),
+            sections: BTreeMap::new(),
         };
         let (a, b) = (of(2, [("s", site(true, &["p"], 5))]), of(1, [("s", site(false, &["q", "p"], 7))]));
         assert_eq!(a.new_members(&b), 2, "in two contexts");

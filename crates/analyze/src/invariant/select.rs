@@ -7,12 +7,12 @@
 //! out keeps its set as it is, exactly; any other may follow every site of its group that is kept, or none. Such a
 //! site is guarded against nothing; [`loosened`] names them, and training again for the selection makes them tight.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
 use super::group::{Group, groups};
-use super::{Belonging, Invariants, SiteKey};
+use super::{Belonging, Invariants, Section, SiteKey};
 
 /// Sites by name: a function, a file, or a key. `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +119,13 @@ pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants
         colour.sites.retain(|key, _| keep(key));
         if !colour.sites.is_empty() {
             out.colours.insert(colour);
+        }
+    }
+    for (key, section) in &all.sections {
+        let first: BTreeMap<_, _> =
+            section.first.iter().filter(|(site, _)| keep(site)).map(|(site, first)| (site.clone(), *first)).collect();
+        if !first.is_empty() {
+            out.sections.insert(key.clone(), Section { entered: section.entered, first });
         }
     }
     out.normalise();

@@ -17,6 +17,10 @@
 //!   beyond bank.c:withdraw+3:12:w4
 //!   touches bank.c:main+7:5:r4
 //!
+//! section bank.c:withdraw+2:5:lock
+//!   entered 80
+//!   first 80 -24 bank.c:withdraw+3:12:w4
+//!
 //! end
 //! ```
 //!
@@ -31,7 +35,7 @@ use std::fmt::Write as _;
 
 use thiserror::Error;
 
-use super::{Belonging, Colour, Invariants, SiteKey};
+use super::{Belonging, Colour, First, Invariants, Section, SiteKey};
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
@@ -83,7 +87,7 @@ pub enum Problem {
     Behind(String),
     /// An unknown word.
     #[error(
-        "{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, directly, beyond, shift or end"
+        "{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
     )]
     Word(String),
     /// A word that belongs to a block.
@@ -138,6 +142,13 @@ pub fn write(all: &Invariants) -> String {
             let _ = writeln!(out, "  touches {}", key_text(other));
         }
     }
+    for (key, section) in &all.sections {
+        let _ = writeln!(out, "\nsection {}\n  entered {}", key_text(key), section.entered);
+        for (site, first) in &section.first {
+            let distance = first.distance.map_or_else(|| "varies".to_owned(), |distance| distance.to_string());
+            let _ = writeln!(out, "  first {} {distance} {}", first.count, key_text(site));
+        }
+    }
     out.push_str("\nend\n");
     out
 }
@@ -173,6 +184,7 @@ enum Block {
     None,
     Colour(Colour),
     Site(SiteKey, Belonging, Hits),
+    Section(SiteKey, Section),
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -227,6 +239,30 @@ impl Parser {
                 self.is_ended = true;
             }
             "end" => return Err(Problem::Behind(excerpt(rest))),
+            "section" => {
+                self.close()?;
+                let key = parse_key(rest)?;
+                if self.all.sections.contains_key(&key) {
+                    return Err(Problem::Twice(excerpt(rest)));
+                }
+                self.block = Block::Section(key, Section::default());
+            }
+            "entered" => {
+                self.section("entered")?.entered = parse_number(rest)?;
+            }
+            "first" => {
+                let mut words = rest.splitn(3, char::is_whitespace);
+                let mut word = || words.next().unwrap_or("").trim();
+                let (count, distance, key) = (word(), word(), word());
+                let count = parse_number(count)?;
+                let distance = if distance == "varies" { None } else { Some(parse_number(distance)?) };
+                let key = parse_key(key)?;
+                let section = self.section("first")?;
+                if section.first.insert(key, First { count, distance }).is_some() {
+                    return Err(Problem::Twice(excerpt(rest)));
+                }
+                bounded(section.first.len())?;
+            }
             "shift" => {
                 let Block::Colour(colour) = &mut self.block else {
                     return Err(Problem::Astray { word: "shift", below: "colour" });
@@ -282,9 +318,20 @@ impl Parser {
         }
     }
 
+    fn section(&mut self, word: &'static str) -> Result<&mut Section, Problem> {
+        match &mut self.block {
+            Block::Section(_, section) => Ok(section),
+            _ => Err(Problem::Astray { word, below: "section" }),
+        }
+    }
+
     fn close(&mut self) -> Result<(), Problem> {
         match std::mem::take(&mut self.block) {
             Block::None => {}
+            Block::Section(key, section) => {
+                self.all.sections.insert(key, section);
+                bounded(self.all.sections.len())?;
+            }
             Block::Colour(colour) => drop(self.all.colours.insert(colour)),
             Block::Site(key, site, _) => drop(self.all.sites.insert(key, site)),
         }
@@ -497,8 +544,14 @@ end
                 Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
             });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
-        (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3))
-            .prop_map(|(program, runs, sites, colours)| Invariants { program, runs, sites, colours })
+        (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3)).prop_map(
+            |(program, runs, sites, colours)| {
+                let first = sites.keys().map(|key| (key.clone(), First { count: runs, distance: Some(-1) }));
+                let section = Section { entered: runs, first: first.collect() };
+                let sections = sites.keys().take(2).map(|key| (key.clone(), section.clone())).collect();
+                Invariants { program, runs, sites, colours, sections }
+            },
+        )
     }
 
     proptest! {

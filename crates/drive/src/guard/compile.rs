@@ -162,7 +162,8 @@ impl Guard {
         };
         let stall_ns = u64::try_from(how.stall.as_nanos()).unwrap_or(u64::MAX);
         let shifts = shifts(&sites, &invariants.colours);
-        Ok(Guard { table: TableSpec { stall_ns, flags, rows, ids: Vec::new(), shifts }, sites, fit })
+        let entries = entries(invariants, images, &numbers);
+        Ok(Guard { table: TableSpec { stall_ns, flags, rows, ids: Vec::new(), shifts, entries }, sites, fit })
     }
 
     /// A guard that learns: every armed site that touches memory and is wanted has a number and no row.
@@ -183,7 +184,7 @@ impl Guard {
         let sites: Vec<Guarded> = sites.into_iter().map(|(key, spots)| Guarded { key: key.clone(), spots }).collect();
         let rows = vec![RowSpec::default(); sites.len()];
         let shifts = shifts(&sites, colours);
-        let table = TableSpec { stall_ns: 0, flags: layout::FLAG_LEARN, rows, ids: Vec::new(), shifts };
+        let table = TableSpec { flags: layout::FLAG_LEARN, rows, shifts, ..TableSpec::default() };
         let fit = Fit { wanted: sites.len(), ..Fit::default() };
         Guard { table, sites, fit }
     }
@@ -264,6 +265,18 @@ fn spots(images: &[Keyed]) -> BTreeMap<&SiteKey, Vec<Spot>> {
     spots
 }
 
+/// What critical sections of the executable do first: what always comes, where that is known.
+fn entries(invariants: &Invariants, images: &[Keyed], numbers: &BTreeMap<&SiteKey, u32>) -> Vec<(u32, u32, i64)> {
+    let mut entries = Vec::new();
+    for lock in images.iter().flat_map(|image| &image.locks) {
+        let Some(section) = invariants.sections.get(&SiteKey(lock.key.clone())) else { continue };
+        let first = section.certain().filter_map(|(key, distance)| Some((*numbers.get(key)?, distance)));
+        entries.extend(first.map(|(site, distance)| (lock.returns, site, distance)));
+    }
+    entries.sort_unstable();
+    entries
+}
+
 /// The shift of every site; none where no site has one.
 fn shifts(sites: &[Guarded], colours: &BTreeSet<Colour>) -> Vec<Option<i32>> {
     let shift = |site: &Guarded| colours.iter().find_map(|colour| colour.sites.get(&site.key)).copied();
@@ -303,6 +316,7 @@ mod tests {
                 ..ImageSites::default()
             },
             keys: sites.iter().map(|(_, name)| key(name)).collect(),
+            locks: Vec::new(),
             asked: BTreeSet::from([1]),
         }
     }
@@ -335,6 +349,7 @@ mod tests {
             runs: 1,
             sites: sites.map(|(name, belonging)| (key(name), belonging)).into(),
             colours: [colour].into(),
+            sections: BTreeMap::new(),
         }
     }
 

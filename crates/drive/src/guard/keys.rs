@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use selvedge_analyze::invariant::{Invariants, SiteKey};
 use selvedge_events::hooks::{AtomicOp, HookClass};
-use selvedge_image::{Image, load_or_build, marked_sites, read_table, site_keys};
+use selvedge_image::{Image, LockCall, load_or_build, lock_calls, marked_sites, read_table, site_keys};
 
 use crate::arm::ImageSites;
 use crate::program::Program;
@@ -29,6 +29,8 @@ pub struct Keyed {
     pub keys: Vec<SiteKey>,
     /// Ordinals of sites that the source asks to be guarded.
     pub asked: BTreeSet<u32>,
+    /// The calls of an executable that take locks.
+    pub locks: Vec<LockCall>,
 }
 
 impl Keyed {
@@ -36,7 +38,8 @@ impl Keyed {
     pub fn load(file: &ImageFile) -> Option<Keyed> {
         let loaded = load_or_build(&file.path).ok().filter(|loaded| loaded.image.build_id() == file.build_id)?;
         let keys = site_keys(&loaded).into_iter().map(SiteKey).collect();
-        Some(Keyed { sites: ImageSites::of(&loaded), keys, asked: marked_sites(&loaded) })
+        let locks = lock_calls(&loaded.image);
+        Some(Keyed { sites: ImageSites::of(&loaded), keys, asked: marked_sites(&loaded), locks })
     }
 
     /// Reads several, without those that cannot be read.

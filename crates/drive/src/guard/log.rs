@@ -4,8 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use selvedge_analyze::invariant::{Invariants, SiteKey};
-use selvedge_events::guard::{LOG_PREFIX, Log, Note};
+use selvedge_analyze::invariant::{First, Invariants, SiteKey};
+use selvedge_events::guard::{Entry, LOG_PREFIX, Log, Note};
+use selvedge_events::pack::split_pc;
+use selvedge_image::LockCall;
 
 /// A log with its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +51,8 @@ pub fn take_logs(dir: &Path) -> io::Result<Vec<LogFile>> {
     Ok(logs)
 }
 
-/// What one run taught: the logs of its processes, whose sites have these keys. `None` where a log is not of that guard.
-pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
+/// What one run taught: the logs of its processes, whose sites have these keys, and whose locks are taken by these calls. `None` where a log is not of that guard.
+pub fn learnt(logs: &[LogFile], keys: &[&SiteKey], locks: &[LockCall]) -> Option<Invariants> {
     let mut run = Invariants { runs: 1, ..Invariants::default() };
     for file in logs {
         let log = file.log().filter(|log| log.sites as usize == keys.len())?;
@@ -61,8 +63,26 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
                 run.sites.entry((*site).clone()).or_default().hits += u64::from(hits);
             }
         }
+        let section = |entry: &Entry| {
+            let (module, returns) = split_pc(entry.addr)?;
+            let call = locks.iter().find(|call| module == 0 && call.returns == returns)?;
+            Some(SiteKey(call.key.clone()))
+        };
+        for entry in log.entries().filter(|entry| matches!(entry.note, Note::Entered | Note::First)) {
+            let Some(call) = section(&entry) else { continue };
+            let known = run.sections.entry(call).or_default();
+            match key(entry.site) {
+                None => known.entered += u64::from(entry.count),
+                Some(site) => {
+                    let first =
+                        known.first.entry(site.clone()).or_insert(First { count: 0, distance: entry.distance() });
+                    first.count += u64::from(entry.count);
+                    first.distance = first.distance.filter(|distance| entry.distance() == Some(*distance));
+                }
+            }
+        }
         for entry in log.entries() {
-            let Some(site) = key(entry.site) else { continue };
+            let Some(site) = key(entry.site).filter(|_| entry.note != Note::First) else { continue };
             let known = run.sites.entry(site.clone()).or_default();
             match (entry.note, key(entry.other)) {
                 (Note::Member, other) => drop(known.add(other, entry.own)),
@@ -70,7 +90,7 @@ pub fn learnt(logs: &[LogFile], keys: &[&SiteKey]) -> Option<Invariants> {
                     known.touches.insert(other.clone());
                 }
                 (Note::Asked, _) => known.asked = true,
-                (Note::Touch, None) | (Note::Violation, _) => {}
+                (Note::Touch, None) | (Note::Violation | Note::Entered | Note::First, _) => {}
             }
         }
     }
@@ -122,14 +142,14 @@ pub(crate) mod tests {
         assert_eq!(logs.len(), 2);
         let key = |name: &str| SiteKey(name.to_owned());
         let keys = [key("a"), key("b"), key("c")];
-        let run = learnt(&logs, &keys.each_ref()).expect("of this guard");
+        let run = learnt(&logs, &keys.each_ref(), &[]).expect("of this guard");
         assert_eq!(run.runs, 1);
         let known = |name: &str| run.sites.get(&key(name)).expect("known");
         let (a, b) = (known("a"), known("b"));
         assert_eq!((a.hits, a.predecessors()), (4, [None, Some(&key("b"))].into()));
         assert_eq!((b.hits, b.predecessors(), &b.touches), (9, [Some(&key("a"))].into(), &[key("b")].into()));
         assert_eq!(run.sites.len(), 2, "what did not run is not known");
-        assert_eq!(learnt(&logs, &keys.each_ref()[..2]), None, "another guard");
+        assert_eq!(learnt(&logs, &keys.each_ref()[..2], &[]), None, "another guard");
         assert!(take_logs(dir.path()).expect("read").is_empty());
     }
 }

@@ -19,6 +19,9 @@ pub struct TableSpec {
     pub ids: Vec<u32>,
     /// What is added to the addresses of sites 1, 2, … that have a colour; empty where none has.
     pub shifts: Vec<Option<i32>>,
+    /// Critical sections of the executable: where the call that takes the lock returns to, the site that comes first, and
+    /// how far from the lock its location is; by ascending offset.
+    pub entries: Vec<(u32, u32, i64)>,
 }
 
 /// What belongs before one site.
@@ -45,7 +48,8 @@ impl TableSpec {
         let rows_at = layout::HEADER;
         let ids_at = rows_at + self.rows.len() * layout::ROW;
         let shifts_at = ids_at + self.ids.len() * 4;
-        let bits_at = (shifts_at + self.shifts.len() * 4).next_multiple_of(8);
+        let entries_at = (shifts_at + self.shifts.len() * 4).next_multiple_of(8);
+        let bits_at = entries_at + self.entries.len() * layout::ENTRY;
         let mut bits = Vec::new();
         let mut rows = Vec::new();
         for row in &self.rows {
@@ -71,11 +75,16 @@ impl TableSpec {
         bytes.extend(self.stall_ns.to_le_bytes());
         let shifts = if self.shifts.is_empty() { 0 } else { len32(shifts_at)? };
         put(&mut bytes, &[self.flags, sites, len32(rows_at)?, len32(ids_at)?, len32(self.ids.len())?, shifts]);
+        put(&mut bytes, &[len32(entries_at)?, len32(self.entries.len())?]);
         bytes.resize(rows_at, 0);
         bytes.extend(rows);
         put(&mut bytes, &self.ids);
         bytes.extend(self.shifts.iter().flat_map(|shift| shift.unwrap_or(layout::NO_SHIFT).to_le_bytes()));
-        bytes.resize(bits_at, 0);
+        bytes.resize(entries_at, 0);
+        for (returns, site, distance) in &self.entries {
+            put(&mut bytes, &[*returns, *site]);
+            bytes.extend(distance.to_le_bytes());
+        }
         bytes.extend(bits);
         Ok(bytes)
     }
@@ -96,6 +105,7 @@ impl TableSpec {
             rows: sites.map(row).collect(),
             ids: Vec::new(),
             shifts: if shifts.iter().all(Option::is_none) { Vec::new() } else { shifts },
+            entries: table.entries().collect(),
         }
     }
 }
@@ -119,13 +129,17 @@ mod tests {
             let ids = proptest::collection::vec(0..=sites, 0..300);
             let shifts =
                 prop_oneof![Just(Vec::new()), proptest::collection::vec(proptest::option::of(-1000..1000), count)];
-            (any::<u64>(), 0_u32..4, rows, ids, shifts).prop_map(|(stall_ns, flags, rows, ids, shifts)| TableSpec {
-                stall_ns,
-                flags,
-                rows,
-                ids,
-                shifts,
-            })
+            let entries = proptest::collection::vec((any::<u32>(), 1..=sites, any::<i64>()), 0..9);
+            (any::<u64>(), 0_u32..4, rows, ids, shifts, entries).prop_map(
+                |(stall_ns, flags, rows, ids, shifts, entries)| TableSpec {
+                    stall_ns,
+                    flags,
+                    rows,
+                    ids,
+                    shifts,
+                    entries,
+                },
+            )
         })
     }
 
@@ -151,6 +165,7 @@ mod tests {
             }
             let again = TableSpec::of(&table);
             prop_assert_eq!(again.rows, spec.rows);
+            prop_assert_eq!(again.entries, spec.entries);
             prop_assert!(again.shifts == spec.shifts || spec.shifts.iter().all(Option::is_none));
         }
     }

@@ -25,6 +25,7 @@ use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::run::{Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
+use selvedge_image::LockCall;
 
 /// How to train.
 #[derive(Clone, Debug)]
@@ -252,10 +253,11 @@ pub fn train(
             break;
         }
         let (outcome, logs) = school.run(number, stop)?;
+        let locks: Vec<LockCall> = school.images.iter().flat_map(|image| image.locks.iter().cloned()).collect();
         let keys: Vec<&SiteKey> = school.guard.sites.iter().map(|site| &site.key).collect();
         let counted = |log: &LogFile| log.log().map_or(0, |log| log.counter(LogCounter::NotLogged));
         trained.not_logged += logs.iter().map(counted).sum::<u64>();
-        let run = if logs.is_empty() { None } else { learnt(&logs, &keys) };
+        let run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
         trained.add(outcome, run);
         trained.elapsed = begin.elapsed();
         each(&trained);

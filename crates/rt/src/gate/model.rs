@@ -10,6 +10,7 @@ use selvedge_sched::OpKind;
 
 use super::control::{Seat, get32, get64, seats};
 use super::{Arrival, Visit, Woken, lock, visit};
+use crate::guard::section;
 use crate::sys;
 
 /// Error numbers that the models answer with.
@@ -181,6 +182,9 @@ pub fn take(
 ) -> Option<i32> {
     let visit = visit()?;
     visit.arrive(arrival);
+    if patience == Patience::Until(u64::MAX) {
+        section::before_in_gate(&visit, &arrival);
+    }
     let took = |visit: &Visit, result: i32| {
         if is_taken(result) {
             visit.holds(arrival.object, arrival.pc);

@@ -152,6 +152,14 @@ impl Slot {
         word32(self.0 + 44).fetch_max(us, Ordering::Relaxed);
     }
 
+    /// Notes that a distance varies, where it is not the one that is there, or the slot is another call's.
+    pub fn distance(self, call: u64, halves: (u32, u32)) {
+        let there = (word32(self.0 + 36).load(Ordering::Relaxed), word32(self.0 + 40).load(Ordering::Relaxed));
+        if word64(self.0 + 8).load(Ordering::Relaxed) != call || there != halves {
+            word32(self.0 + 28).store(1, Ordering::Relaxed);
+        }
+    }
+
     /// Whether stalling for this pair has not paid: many stalls ended by the time, few or none by the awaited access.
     pub fn is_mute(self, most: u32) -> bool {
         let get = |by: usize| word32(self.0 + by).load(Ordering::Relaxed);
@@ -171,6 +179,18 @@ pub enum Ended {
     Futile,
     /// Threads were stalled on each other.
     Mutual,
+}
+
+impl Ended {
+    /// What counts it.
+    pub const fn counter(self) -> LogCounter {
+        match self {
+            Ended::Resolved => LogCounter::Resolved,
+            Ended::TimedOut => LogCounter::TimedOut,
+            Ended::Futile => LogCounter::Futile,
+            Ended::Mutual => LogCounter::Mutual,
+        }
+    }
 }
 
 /// Notes a pair; `None` where there is no room.

@@ -25,6 +25,7 @@
 
 pub mod log;
 pub mod recorder;
+pub mod section;
 pub mod stall;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -55,6 +56,8 @@ const MUTE: u32 = 8;
 const SETTLE_NS: u64 = 20_000;
 /// Bytes of a long range that are looked at.
 const RANGE: u64 = 4096;
+/// Words of a critical section that are remembered.
+pub const INSIDE: usize = 16;
 /// Entries of a thread's memory of where blocks are.
 pub const NEAR: usize = 64;
 
@@ -130,6 +133,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     FLAGS.store(parsed.flags, Ordering::Relaxed);
+    section::begin(&parsed);
     QUICK.store(quick, Ordering::Release);
     TABLE.store(page, Ordering::Release);
     Ok(())
@@ -326,15 +330,7 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     if let Some(slot) = slot {
         slot.stalled(clock().saturating_sub(begun), ended);
     }
-    log::count(
-        match ended {
-            Ended::Resolved => LogCounter::Resolved,
-            Ended::TimedOut => LogCounter::TimedOut,
-            Ended::Futile => LogCounter::Futile,
-            Ended::Mutual => LogCounter::Mutual,
-        },
-        1,
-    );
+    log::count(ended.counter(), 1);
     if ended == Ended::Resolved {
         settle(awaited, violation.addr);
     } else {
@@ -398,7 +394,7 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, how: How) -
 }
 
 /// What the cell of an address says to a thread.
-fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
+pub fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
     let block = block_of(state, addr >> REGION_SHIFT)?;
     let cell = block.any_cell((addr >> 3) as usize, (addr & 7) as usize);
     Some(recorder::read(cell.load(Ordering::Acquire), state.mark, site))
@@ -446,7 +442,7 @@ fn settle(mark: u32, addr: u64) {
     }
 }
 
-fn record(state: &ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
+fn record(state: &mut ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
     let mut now = cell.load(Ordering::Acquire);
     loop {
         let reading = recorder::read(now, state.mark, site);
@@ -487,7 +483,9 @@ pub fn ask(addr: u64) {
 /// Pairs that were noted lately, by a hash of their key.
 static KNOWN: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
 
-fn learn(state: &ThreadState, site: u32, reading: &recorder::Reading, addr: u64) {
+fn learn(state: &mut ThreadState, site: u32, reading: &recorder::Reading, addr: u64) {
+    section::learn(state, site, addr);
+    let state = &*state;
     let pair = |note: Note, other: u32, own: bool, thread: u32| {
         let key = selvedge_events::guard::key(note, site, other, own);
         let known = &KNOWN[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (KNOWN.len() - 1)];

@@ -62,6 +62,16 @@ fn object(word: u64) -> u64 {
     word << 3 | 3
 }
 
+/// The same for an address.
+pub fn object_of(addr: u64) -> u64 {
+    object((addr >> 3) + 1)
+}
+
+/// Somebody is going to wait in the gate for an access to this address.
+pub fn announce(addr: u64) {
+    mark((addr >> 3) + 1, true);
+}
+
 /// Marks a word, or takes the mark away.
 fn mark(word: u64, waited: bool) {
     let addr = (word - 1) << 3;

@@ -10,6 +10,7 @@ use super::wait::is_shared_abroad;
 use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
+use crate::guard::section;
 use crate::{guard, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
@@ -23,10 +24,14 @@ const fn bounded(how: Acquire) -> Acquire {
 
 /// Takes a lock through the real function; the event tells what came of it.
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
+    if !gate::is_on() && guard::waits_for_others(slot as u16) {
+        section::before(lock as u64, pc);
+    }
     stream::pend(slot as u16, lock as u64, pc);
     let insist = || real::call(slot, lock, b, c, 0, 0);
     let result = controlled(slot, lock, b, c, pc).unwrap_or_else(insist);
     stream::unpend();
+    section::taken(result as i32, lock as u64, pc);
     let how = Acquire { result: result as u8, ..how };
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
@@ -45,6 +50,7 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
         },
     );
     stream::unpend();
+    section::taken(result as i32, lock as u64, pc);
     let error = match result as u32 {
         0 => 0,
         1 => 16,
@@ -172,6 +178,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     guard::past();
+    section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
         let release = || {
