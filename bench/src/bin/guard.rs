@@ -145,15 +145,15 @@ fn told(done: &Done) -> String {
             )
         }
         Done::Quiet(one) => {
-            let (watched, guarded) = (one.all_watched(), one.all_guarded());
+            let all = one.all();
             format!(
                 "{}: {} trained; {} of {} with a violation, {} of {} fail; {:.1} s",
                 one.name,
                 one.training.as_ref().map_or(0, |training| training.passed),
-                watched.noted_passing + watched.noted_failing,
-                watched.runs,
-                guarded.failing + watched.failing,
-                guarded.runs + watched.runs,
+                all.noted(),
+                all.runs,
+                all.failing,
+                all.runs,
                 one.seconds
             )
         }

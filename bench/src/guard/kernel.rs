@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::options::Amounts;
 use super::rivals::{Chosen, Traced, compare, spread};
 use super::runs::{Counted, Failing, LEARNT, Subject, asked, passes};
-use super::training::{Training, how, trained, without_context};
+use super::training::{Training, as_in_the_paper, how, trained};
 use crate::error::{BenchError, Result, tool};
 
 /// Schedules that are tried for a passing one to learn from, for each that is wanted.
@@ -67,7 +67,7 @@ pub struct Measured {
     pub without: Counted,
     /// The guard.
     pub ours: Guarded,
-    /// The guard without the context bit: the paper's.
+    /// The paper's guard: no context bit, no waits before locks.
     pub plain: Guarded,
     /// The guard with colours, where there are some.
     pub coloured: Option<Coloured>,
@@ -91,7 +91,7 @@ pub fn measure(kernel: &Kernel, prepared: &Prepared, amounts: &Amounts) -> Resul
     let mut server = subject.server(&Interventions::default(), "without")?;
     let (without, failing) = subject.without(amounts.runs, &mut server)?;
     let ours = guarded(&subject, &learnt.invariants, amounts.runs, "ours")?;
-    let plain = guarded(&subject, &without_context(&learnt.invariants), amounts.runs, "plain")?;
+    let plain = guarded(&subject, &as_in_the_paper(&learnt.invariants), amounts.runs, "plain")?;
     let options = how(amounts.training, subject.schedules.most_steps);
     let colours = tool("learn colours", learn_colours(prepared, &options, &Stop::default()))?;
     let mut coloured = None;

@@ -15,7 +15,7 @@ usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--quiet N] [--t
   --only      these programs of the corpus only, and not pbzip2
   --runs      schedules of each program with a bug (default 1000)
   --traces    failing runs of each that are recorded for the other invariants (default 100)
-  --quiet     runs of each program without a bug, half of them free (default 1000)
+  --quiet     runs of each program without a bug: half guarded, half free (default 1000)
   --training  most runs of a training (default 500)
   --pbzip2    free training runs of pbzip2 (default 200; 0 for none)
   --buggy     only the programs with a bug

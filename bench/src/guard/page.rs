@@ -86,12 +86,9 @@ impl Guards {
         let replayed = claimed.iter().filter(|one| one.clips.passing == one.clips.failing).count();
         bar("of these, with every failing clip passing under the guard", replayed, claimed.len());
         let shared: Vec<&Quiet> = self.quiet.iter().filter(|one| one.training.is_some()).collect();
-        let silent = |one: &&&Quiet| {
-            let all = one.all_watched();
-            all.noted_passing + all.noted_failing == 0
-        };
+        let silent = |one: &&&Quiet| one.all().noted() == 0;
         bar("programs without a bug and without a violation", shared.iter().filter(silent).count(), shared.len());
-        let sound = shared.iter().filter(|one| one.all_guarded().failing + one.all_watched().failing == 0).count();
+        let sound = shared.iter().filter(|one| one.all().failing == 0).count();
         bar("programs without a bug that never failed with the guard", sound, shared.len());
         let missed: Vec<&str> = failing.iter().filter(|one| !detected(one)).map(|one| &*one.name).collect();
         let left: Vec<&str> = failing.iter().filter(|one| !tolerated(one)).map(|one| &*one.name).collect();
@@ -116,7 +113,8 @@ impl Guards {
              not show clearly.\n\n\
              - *ours*: the guard, trained until nothing is new. Detected: of the failing runs, those in which a guard that only watches noted a \
                violation. Tolerated: as many as fewer fail under the same schedules with the guard.\n\
-             - *AI*: the same guard without the context bit, so the paper's belonging sets; the same training, the same schedules.\n\
+             - *AI*: the same guard without what is not the paper's: no context bit, no waits before the lock of a critical section; the same \
+               training, the same schedules.\n\
              - The others, and AI once more for comparison, over traces: learnt from as many passing runs as the guard was, under schedules of \
                their own; checked on up to {traces} of the failing runs of each program. Tolerated is tried: where the first violation comes \
                before anything is settled, the run is led to the same point, the thread is held there until all others wait or \
@@ -132,7 +130,7 @@ impl Guards {
         let _ = writeln!(
             page,
             "\n### By program\n\nTraining: passing runs; last new: the one that showed the last new member. Of {runs} schedules: failing without a \
-             guard, detected among these, failing with the guard; the same without the context bit (AI) and, where variables \
+             guard, detected among these, failing with the guard; the same with the paper's invariant (AI) and, where variables \
              are accessed together, with these guarded as one (`--colours auto`). Clips: of up to {} failing schedules, replayed switch by \
              switch, those that pass under the guard. Flagged: passing runs with a violation.\n",
             super::runs::CLIPS
@@ -143,21 +141,21 @@ impl Guards {
     fn false_alarms(&self, page: &mut String) {
         let _ = writeln!(
             page,
-            "\n## False alarms\n\nPrograms without a bug: the fixed twins and the correct programs, trained until nothing is new, then {} runs \
-             watched and as many guarded, half of each under schedules that training did not have, half free. Every violation is a false \
-             alarm; it costs a stall of at most 10 ms. Failing: in either.\n",
+            "\n## False alarms\n\nPrograms without a bug: the fixed twins and the correct programs, trained until nothing is new, then {} runs, \
+             half of them watched and half guarded, half of each under schedules that training did not have, half free. Every violation is a false \
+             alarm; it costs a stall of at most 10 ms. Failing: of all.\n",
             self.amounts.quiet
         );
         tables::quiet(&self.quiet, page);
-        let loud: Vec<&Quiet> = self.quiet.iter().filter(|one| !one.all_watched().pairs.is_empty()).collect();
-        let runs: u64 = self.quiet.iter().map(|one| one.all_watched().runs).sum();
-        let noted: u64 = self.quiet.iter().map(|one| one.all_watched().noted_passing).sum();
-        let _ = writeln!(page, "\n{noted} of {runs} watched runs had a violation.");
+        let loud: Vec<&Quiet> = self.quiet.iter().filter(|one| !one.all().pairs.is_empty()).collect();
+        let runs: u64 = self.quiet.iter().map(|one| one.all().runs).sum();
+        let noted: u64 = self.quiet.iter().map(|one| one.all().noted()).sum();
+        let _ = writeln!(page, "\n{noted} of {runs} runs had a violation.");
         if !loud.is_empty() {
             *page += "\nEvery pair, with the runs that had it:\n\n";
         }
         for one in loud {
-            for (pair, runs) in &one.all_watched().pairs {
+            for (pair, runs) in &one.all().pairs {
                 let _ = writeln!(page, "- {}: `{pair}`, {runs}", one.name);
             }
         }

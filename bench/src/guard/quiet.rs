@@ -37,13 +37,18 @@ impl Quiet {
         self.watched.clone().and(&self.watched_free)
     }
 
+    /// All runs.
+    pub fn all(&self) -> Counted {
+        self.all_watched().and(&self.all_guarded())
+    }
+
     /// All guarded runs.
     pub fn all_guarded(&self) -> Counted {
         self.guarded.clone().and(&self.guarded_free)
     }
 }
 
-/// Measures a program: half of the runs under schedules, half free.
+/// Measures a program: half of the runs watched, half guarded; half of each under schedules, half free.
 pub fn measure(name: &str, prepared: &Prepared, amounts: &Amounts) -> Result<Quiet> {
     let begin = Instant::now();
     let subject = Subject::new(prepared)?;
@@ -63,11 +68,11 @@ pub fn measure(name: &str, prepared: &Prepared, amounts: &Amounts) -> Result<Qui
     if let Some(learnt) = &learnt {
         let watch = subject.guard(&learnt.invariants, Mode::Watch)?;
         let guard = subject.guard(&learnt.invariants, Mode::Guard)?;
-        let half = amounts.quiet / 2;
-        quiet.watched = subject.guarded(half, &watch, "watched")?;
-        quiet.watched_free = subject.free(half, &watch, "watched-free")?;
-        quiet.guarded = subject.guarded(half, &guard, "guarded")?;
-        quiet.guarded_free = subject.free(half, &guard, "guarded-free")?;
+        let quarter = amounts.quiet / 4;
+        quiet.watched = subject.guarded(quarter, &watch, "watched")?;
+        quiet.watched_free = subject.free(quarter, &watch, "watched-free")?;
+        quiet.guarded = subject.guarded(quarter, &guard, "guarded")?;
+        quiet.guarded_free = subject.free(quarter, &guard, "guarded-free")?;
     }
     quiet.seconds = begin.elapsed().as_secs_f64();
     Ok(quiet)

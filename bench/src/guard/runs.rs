@@ -107,6 +107,11 @@ impl Counted {
         self.runs - self.failing
     }
 
+    /// Runs with a violation.
+    pub fn noted(&self) -> u64 {
+        self.noted_passing + self.noted_failing
+    }
+
     /// Both together.
     pub fn and(mut self, other: &Counted) -> Counted {
         self.runs += other.runs;

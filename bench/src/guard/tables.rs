@@ -216,28 +216,28 @@ pub fn kernels(kernels: &[Measured], page: &mut String) {
 
 /// One line for each program without a bug that has something to be said of; the rest is counted.
 pub fn quiet(programs: &[Quiet], page: &mut String) {
-    *page += "| program | training | last new | members | watched | with a violation | guarded | stalls | came, futile | failing |\n\
-              |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+    *page += "| program | training | last new | members | watched | with a violation | guarded | with a violation | stalls | came, futile | failing |\n\
+              |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
     for one in programs {
         let Some(training) = &one.training else {
-            let _ = writeln!(page, "| {} | nothing shared | | | | | | | | |", one.name);
+            let _ = writeln!(page, "| {} | nothing shared | | | | | | | | | |", one.name);
             continue;
         };
         let (watched, guarded) = (one.all_watched(), one.all_guarded());
-        let noted = watched.noted_passing + watched.noted_failing;
         let bold = |count: u64| if count > 0 { format!("**{count}**") } else { count.to_string() };
         let [stalls, came, futile] = guarded.stalls;
         let _ = writeln!(
             page,
-            "| {} | {}{} | {} | {} | {} | {} | {} | {stalls} | {came}, {futile} | {} |",
+            "| {} | {}{} | {} | {} | {} | {} | {} | {} | {stalls} | {came}, {futile} | {} |",
             one.name,
             training.passed,
             if training.converged { "" } else { " (not converged)" },
             training.last_new(),
             training.members,
             watched.runs,
-            bold(noted),
+            bold(watched.noted()),
             guarded.runs,
+            bold(guarded.noted()),
             bold(guarded.failing + watched.failing),
         );
     }

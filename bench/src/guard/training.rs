@@ -77,9 +77,10 @@ pub fn on(prepared: &Prepared, options: &TrainOptions) -> Result<Trained> {
     tool("train", train(prepared, Invariants::default(), options, &Stop::default(), &mut |_| {}))
 }
 
-/// The paper's belonging sets: what belongs in one context belongs in the other.
-pub fn without_context(invariants: &Invariants) -> Invariants {
+/// The paper's belonging sets: what belongs in one context belongs in the other, and nobody waits before a lock.
+pub fn as_in_the_paper(invariants: &Invariants) -> Invariants {
     let mut all = invariants.clone();
+    all.sections.clear();
     for site in all.sites.values_mut() {
         let both = Belonging::of(site.predecessors().into_iter().map(|one| one.cloned()));
         (site.direct, site.beyond) = (both.direct, both.beyond);
@@ -100,7 +101,7 @@ mod tests {
         site.add(Some(&key("p")), false);
         site.add(None, true);
         let all = Invariants { sites: [(key("s"), site)].into(), ..Invariants::default() };
-        let plain = without_context(&all);
+        let plain = as_in_the_paper(&all);
         let site = plain.sites.get(&key("s")).expect("kept");
         assert!(site.allows(Some(&key("p")), true) && site.allows(None, false) && site.hits == 7);
         assert_eq!(plain.members(), 4);
