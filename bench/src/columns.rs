@@ -9,7 +9,7 @@
 //! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
 //! - `selvedge trace --json --summary DIR/direct`: a line for each process, with numeric `events` and `bytes`.
 //!
-//! The plan of a controlled run comes from the library ([`controlled`]): the command has none to start by hand.
+//! The plans of controlled runs and of graphs come from the library ([`controlled`]): the command has none to start by hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,8 @@ pub enum Mode {
     Survey,
     /// Under a plan that records, armed by an earlier survey.
     Record,
+    /// Under a plan that collects a communication graph, armed likewise.
+    Graph,
     /// Under a plan by which the random strategy says who runs, armed likewise.
     Controlled,
     /// Under Helgrind.
@@ -125,6 +127,7 @@ pub const COLUMNS: &[Column] = {
         column("disarmed", "disarmed", Wrapped(Gcc), Mode::Plain),
         column("survey", "survey", Wrapped(Gcc), Mode::Survey),
         column("record", "record", Wrapped(Gcc), Mode::Record),
+        column("graph", "graph", Wrapped(Gcc), Mode::Graph),
         column("controlled", "controlled", Wrapped(Gcc), Mode::Controlled),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
@@ -332,7 +335,7 @@ impl Runner {
     pub fn begin(&mut self) -> Result<()> {
         remove(&self.out)?;
         match (&self.surveyed, self.mode) {
-            (Some(surveyed), Mode::Record | Mode::Controlled) => copy_folder(surveyed, &self.out),
+            (Some(surveyed), Mode::Record | Mode::Graph | Mode::Controlled) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
     }
@@ -348,7 +351,8 @@ impl Runner {
             Mode::Plain => {}
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
-            Mode::Controlled => plan = Some(self.controlled_plan(program)?),
+            Mode::Graph => plan = Some(self.library_plan(controlled::GRAPH_ARGUMENT, program)?),
+            Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
                 // that asks for the usual 1024 asks for what it has.
@@ -395,12 +399,12 @@ impl Runner {
         Ok(file)
     }
 
-    fn controlled_plan(&mut self, program: &Path) -> Result<PathBuf> {
+    fn library_plan(&mut self, argument: &str, program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         // In a process of its own, because children inherit the peak of this one's memory.
         let ourselves = std::env::current_exe().map_err(|e| BenchError::System("find this program", e))?;
-        run_tool(Command::new(ourselves).arg(controlled::ARGUMENT).arg(&file).arg(&self.out).arg(program))?;
+        run_tool(Command::new(ourselves).arg(argument).arg(&file).arg(&self.out).arg(program))?;
         Ok(file)
     }
 

@@ -117,7 +117,7 @@ pub fn measure(row: Row, tools: &Tools, options: &Options, say: &mut dyn FnMut(&
     let mut lanes: Vec<Lane<'_>> = COLUMNS.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if matches!(lane.column.mode, Mode::Record | Mode::Controlled) {
+        if matches!(lane.column.mode, Mode::Record | Mode::Graph | Mode::Controlled) {
             let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }

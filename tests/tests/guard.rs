@@ -80,14 +80,14 @@ fn has(text: &str, parts: &[&str]) {
 #[test]
 fn what_passing_runs_teach_lets_no_schedule_fail() {
     let subject = Subject::new(BANK);
-    has(&subject.sh(66, "\"$S\" explore --schedules 300 --out \"$O\" -- \"$P\"").stdout, &["lost deposit"]);
-    let trained = subject.sh(0, "\"$S\" train -n 40 --controlled-only --out \"$O\" -o i -- \"$P\"");
+    has(&subject.sh(66, "\"$S\" explore --schedules 300 --store \"$O\" -- \"$P\"").stdout, &["lost deposit"]);
+    let trained = subject.sh(0, "\"$S\" train -n 40 --controlled-only --store \"$O\" -o i -- \"$P\"");
     has(&trained.stdout, &["40 runs", "only those that passed count", "written to i", "selvedge guard i -- "]);
     let text = fs::read_to_string(subject.lab.path("i")).expect("written");
     has(&text, &["selvedge-invariants 1", "site prog.c:deposit+3", "after nil", "after prog.c:deposit+5"]);
     // Three strategies; every one of them fails without the guard.
     for strategy in ["random", "pct", "pos"] {
-        let explore = format!("\"$S\" explore --strategy {strategy} --schedules 300 --out \"$O\" --seed 9");
+        let explore = format!("\"$S\" explore --strategy {strategy} --schedules 300 --store \"$O\" --seed 9");
         subject.sh(66, &format!("{explore} -- \"$P\""));
         let guarded = subject.sh(0, &format!("{explore} --guard i -- \"$P\""));
         has(&guarded.stderr, &["fits: 5 of 5 sites", "300 pass, 0 fail, 0 hang"]);
@@ -97,20 +97,20 @@ fn what_passing_runs_teach_lets_no_schedule_fail() {
     subject.sh(66, &format!("\"$S\" replay {}", clip.display()));
     has(&subject.sh(1, &format!("\"$S\" replay --guard i {}", clip.display())).stderr, &["the last one: pass"]);
     // A plan for production is the same guard.
-    let planned = subject.sh(0, "\"$S\" guard i --all --plan p.plan --out \"$O\" -- \"$P\"");
+    let planned = subject.sh(0, "\"$S\" guard i --all --plan p.plan --store \"$O\" -- \"$P\"");
     has(&planned.stdout, &["SELVEDGE_PLAN=", "selvedge guard --log "]);
-    subject.sh(0, "\"$S\" explore --schedules 300 --out \"$O\" --guard p.plan -- \"$P\"");
-    subject.sh(0, "\"$S\" record --controlled -q -n 5 --out \"$O\" --guard i -- \"$P\"");
+    subject.sh(0, "\"$S\" explore --schedules 300 --store \"$O\" --guard p.plan -- \"$P\"");
+    subject.sh(0, "\"$S\" record --controlled -q -n 5 --store \"$O\" --guard i -- \"$P\"");
 }
 
 #[test]
 fn what_a_guard_noted_is_explained_and_taken_in() {
     let subject = Subject::new(MAKER);
-    subject.sh(0, "\"$S\" train -n 6 --out \"$O\" -o i -- \"$P\"");
-    let quiet = subject.sh(0, "\"$S\" guard i --out \"$O\" -- \"$P\"");
+    subject.sh(0, "\"$S\" train -n 6 --store \"$O\" -o i -- \"$P\"");
+    let quiet = subject.sh(0, "\"$S\" guard i --store \"$O\" -- \"$P\"");
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("seen 7\n", ""), "nothing happened");
     // Nobody can come: the guard lets go long before its time.
-    let noted = subject.sh(0, "\"$S\" guard i --stall 100s --out \"$O\" -- \"$P\" late");
+    let noted = subject.sh(0, "\"$S\" guard i --stall 100s --store \"$O\" -- \"$P\" late");
     assert_eq!(noted.stdout, "seen 0\n");
     has(&noted.stderr, &["every other thread was blocked", "selvedge guard --log "]);
     let told = subject.sh(66, "\"$S\" guard --log store/guard/0002 --json v.json");
@@ -132,26 +132,26 @@ fn what_a_guard_noted_is_explained_and_taken_in() {
     has(&other.stdout, &["nothing to add"]);
     has(&subject.sh(0, "\"$S\" relax i store/guard/0002").stdout, &["prog.c:6 in taker after nothing", "added to i"]);
     // Alone, the other order of the program violates more than its first log has: what follows changes too.
-    subject.sh(0, "\"$S\" relax i --auto -n 3 --out \"$O\" -- \"$P\" late");
-    let quiet = subject.sh(0, "\"$S\" guard i --out \"$O\" -- \"$P\" late");
+    subject.sh(0, "\"$S\" relax i --auto -n 3 --store \"$O\" -- \"$P\" late");
+    let quiet = subject.sh(0, "\"$S\" guard i --store \"$O\" -- \"$P\" late");
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("seen 0\n", ""));
 }
 
 #[test]
 fn recorded_runs_teach_what_runs_do() {
     let subject = Subject::new(MAKER);
-    subject.sh(0, "\"$S\" record -q --controlled -n 3 --out \"$O\" -- \"$P\"");
-    subject.sh(0, "\"$S\" train --out \"$O\" -o recorded 1 2 3");
-    subject.sh(0, "\"$S\" train --out \"$O\" -o made -n 3 -- \"$P\"");
+    subject.sh(0, "\"$S\" record -q --controlled -n 3 --store \"$O\" -- \"$P\"");
+    subject.sh(0, "\"$S\" train --store \"$O\" -o recorded 1 2 3");
+    subject.sh(0, "\"$S\" train --store \"$O\" -o made -n 3 -- \"$P\"");
     subject.sh(0, "cmp recorded made");
     // Adding to a file adds runs, and nothing else that is new.
-    subject.sh(0, "\"$S\" train --out \"$O\" -o made --merge -n 3 -- \"$P\"; grep -q 'runs 6' made");
+    subject.sh(0, "\"$S\" train --store \"$O\" -o made --merge -n 3 -- \"$P\"; grep -q 'runs 6' made");
 }
 
 #[test]
 fn a_patch_guards_one_bug_and_is_checked() {
     let subject = Subject::new(BANK);
-    subject.sh(66, "\"$S\" explore --schedules 100 --out \"$O\" --json f.json -- \"$P\"");
+    subject.sh(66, "\"$S\" explore --schedules 100 --store \"$O\" --json f.json -- \"$P\"");
     let verified = [
         "with the guard: pass",
         "300 passed, 0 failed, 0 hung",
@@ -159,62 +159,62 @@ fn a_patch_guards_one_bug_and_is_checked() {
         "SELVEDGE_PLAN=",
     ];
     for what in [subject.clip().to_string_lossy().into_owned(), "f.json".to_owned()] {
-        let patched = subject.sh(0, &format!("\"$S\" patch {what} --schedules 300 --out \"$O\" -o bank.invariants"));
+        let patched = subject.sh(0, &format!("\"$S\" patch {what} --schedules 300 --store \"$O\" -o bank.invariants"));
         has(&patched.stdout, &verified);
         has(&patched.stderr, &["3 sites"]);
     }
     assert!(subject.lab.path("bank.plan").exists());
-    let by_line = subject.sh(0, "\"$S\" patch --site prog.c:20 --schedules 90 --out \"$O\" -- \"$P\"");
+    let by_line = subject.sh(0, "\"$S\" patch --site prog.c:20 --schedules 90 --store \"$O\" -- \"$P\"");
     has(&by_line.stdout, &["verified"]);
-    has(&subject.sh(2, "\"$S\" patch --site prog.c:1 --out \"$O\" -- \"$P\"").stderr, &["no site", "prog.c:1"]);
-    has(&subject.sh(2, "\"$S\" patch --site nowhere --out \"$O\" -- \"$P\"").stderr, &["FILE:LINE"]);
+    has(&subject.sh(2, "\"$S\" patch --site prog.c:1 --store \"$O\" -- \"$P\"").stderr, &["no site", "prog.c:1"]);
+    has(&subject.sh(2, "\"$S\" patch --site nowhere --store \"$O\" -- \"$P\"").stderr, &["FILE:LINE"]);
 }
 
 #[test]
 fn an_order_that_only_luck_sees_to_is_shown() {
     let subject = Subject::new(LATE_INIT);
-    subject.sh(0, "\"$S\" train -n 20 --controlled-only --out \"$O\" -o i -- \"$P\"");
-    let exposed = subject.sh(66, "\"$S\" expose i --out \"$O\" --json f.json -- \"$P\"");
+    subject.sh(0, "\"$S\" train -n 20 --controlled-only --store \"$O\" -o i -- \"$P\"");
+    let exposed = subject.sh(66, "\"$S\" expose i --store \"$O\" --json f.json -- \"$P\"");
     has(&exposed.stdout, &["the first frame was lost", "in video by T1", "nothing sees to that", "selvedge replay "]);
     let report = json(&subject.lab.path("f.json"));
     let finding = report.pointer("/findings/0").expect("one");
     assert_eq!((&finding["kind"], &finding["status"]), (&"order-violation".into(), &"confirmed".into()));
     subject.sh(66, &format!("\"$S\" replay {}", finding["clip"].as_str().expect("a clip")));
     // The guard keeps it from happening.
-    subject.sh(66, "\"$S\" explore --schedules 100 --out \"$O\" -- \"$P\"");
-    subject.sh(0, "\"$S\" explore --schedules 100 --out \"$O\" --guard i -- \"$P\"");
+    subject.sh(66, "\"$S\" explore --schedules 100 --store \"$O\" -- \"$P\"");
+    subject.sh(0, "\"$S\" explore --schedules 100 --store \"$O\" --guard i -- \"$P\"");
 }
 
 #[test]
 fn what_the_source_asks_for_can_be_guarded_alone() {
     let marked = BANK.replace("long amount = (long)arg;", "SELVEDGE_GUARD_FUNCTION(); long amount = (long)arg;");
     let subject = Subject::new(&format!("#include <selvedge.h>\n{marked}"));
-    subject.sh(0, "\"$S\" train -n 20 --controlled-only --out \"$O\" -o i -- \"$P\"");
+    subject.sh(0, "\"$S\" train -n 20 --controlled-only --store \"$O\" -o i -- \"$P\"");
     // The receipts are another function's.
-    let planned = subject.sh(0, "\"$S\" guard i --asked --plan p.plan --out \"$O\" -- \"$P\"");
+    let planned = subject.sh(0, "\"$S\" guard i --asked --plan p.plan --store \"$O\" -- \"$P\"");
     has(&planned.stdout, &["3 sites guarded"]);
-    subject.sh(0, "\"$S\" explore --schedules 100 --out \"$O\" --guard p.plan -- \"$P\"");
+    subject.sh(0, "\"$S\" explore --schedules 100 --store \"$O\" --guard p.plan -- \"$P\"");
     subject.build(BANK, "prog");
-    subject.sh(0, "\"$S\" train -n 20 --controlled-only --out \"$O\" -o i -- \"$P\"");
-    has(&subject.sh(2, "\"$S\" guard i --asked --out \"$O\" -- \"$P\"").stderr, &["asks for nothing"]);
+    subject.sh(0, "\"$S\" train -n 20 --controlled-only --store \"$O\" -o i -- \"$P\"");
+    has(&subject.sh(2, "\"$S\" guard i --asked --store \"$O\" -- \"$P\"").stderr, &["asks for nothing"]);
 }
 
 #[test]
 fn what_cannot_be_guarded_is_refused_with_a_reason() {
     let subject = Subject::new(BANK);
     subject.build(MAKER, "other");
-    subject.sh(0, "\"$S\" train -n 8 --controlled-only --out \"$O\" -o i -- \"$P\"");
+    subject.sh(0, "\"$S\" train -n 8 --controlled-only --store \"$O\" -o i -- \"$P\"");
     let cases = [
-        ("guard i --out \"$O\" -- ./other", "they were learnt from `prog`"),
-        ("explore --guard i --out \"$O\" -- ./other", "they were learnt from `prog`"),
-        ("guard prog.c --out \"$O\" -- \"$P\"", "not a file of invariants"),
-        ("guard none --out \"$O\" -- \"$P\"", "cannot read the invariants"),
-        ("guard i --out \"$O\"", "which program?"),
+        ("guard i --store \"$O\" -- ./other", "they were learnt from `prog`"),
+        ("explore --guard i --store \"$O\" -- ./other", "they were learnt from `prog`"),
+        ("guard prog.c --store \"$O\" -- \"$P\"", "not a file of invariants"),
+        ("guard none --store \"$O\" -- \"$P\"", "cannot read the invariants"),
+        ("guard i --store \"$O\"", "which program?"),
         ("guard --log store", "no logs of a guard"),
         ("guard --log i", "no `sites.json`"),
-        ("guard i --only nowhere --out \"$O\" -- \"$P\"", "nothing is left to guard"),
-        ("train --out \"$O\" 99", "99"),
-        ("train --out \"$O\" -- /bin/true", "was not built with selvedge"),
+        ("guard i --only nowhere --store \"$O\" -- \"$P\"", "nothing is left to guard"),
+        ("train --store \"$O\" 99", "99"),
+        ("train --store \"$O\" -- /bin/true", "was not built with selvedge"),
         ("relax i", "required"),
     ];
     for (command, reason) in cases {
@@ -225,6 +225,6 @@ fn what_cannot_be_guarded_is_refused_with_a_reason() {
     subject.build(&changed, "prog2");
     fs::copy(subject.lab.path("prog2.c"), subject.lab.path("prog.c")).expect("copied");
     subject.sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog");
-    let fit = subject.sh(0, "\"$S\" guard i --watch --out \"$O\" -- \"$P\"; true").stderr;
+    let fit = subject.sh(0, "\"$S\" guard i --watch --store \"$O\" -- \"$P\"; true").stderr;
     has(&fit, &["fits: 4 of 5 sites; 1 is not in this build: prog.c:deposit+5"]);
 }

@@ -133,9 +133,8 @@ fn told(done: &Done) -> String {
                 one.ours.stalled.failing,
                 one.plain.watched.noted_failing,
                 one.plain.stalled.failing,
-                one.coloured.as_ref().map_or_else(String::new, |coloured| {
-                    let guarded = &coloured.guarded;
-                    format!("; coloured {} detected, {} left", guarded.watched.noted_failing, guarded.stalled.failing)
+                one.uncoloured.as_ref().map_or_else(String::new, |guarded| {
+                    format!("; no colours {} detected, {} left", guarded.watched.noted_failing, guarded.stalled.failing)
                 }),
                 one.clips.passing,
                 one.clips.failing,

@@ -34,6 +34,9 @@ fn run() -> Result<()> {
     if let [controlled::ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
         return controlled::write_plan(Path::new(file), Path::new(dir), Path::new(program));
     }
+    if let [controlled::GRAPH_ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        return controlled::write_graph_plan(Path::new(file), Path::new(dir), Path::new(program));
+    }
     let mut options = Options::parse(args)?;
     if options.help {
         print!("{USAGE}");

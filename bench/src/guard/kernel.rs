@@ -32,17 +32,6 @@ pub struct Guarded {
     pub stalled: Counted,
 }
 
-/// Variables that belong together are guarded as one.
-#[derive(Debug, Clone, Serialize)]
-pub struct Coloured {
-    /// What they are called.
-    pub colours: Vec<String>,
-    /// Members.
-    pub members: usize,
-    /// The guard.
-    pub guarded: Guarded,
-}
-
 /// Failing schedules, replayed.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Clips {
@@ -61,16 +50,18 @@ pub struct Measured {
     pub language: String,
     /// The shape of its bug.
     pub shape: String,
+    /// Variables that are guarded as one.
+    pub colours: Vec<String>,
     /// What was learnt.
     pub training: Training,
     /// Without a guard.
     pub without: Counted,
     /// The guard.
     pub ours: Guarded,
-    /// The paper's guard: no context bit, no waits before locks.
+    /// The paper's guard: no colours, no context bit, no waits before locks.
     pub plain: Guarded,
-    /// The guard with colours, where there are some.
-    pub coloured: Option<Coloured>,
+    /// The guard without colours, where there are some.
+    pub uncoloured: Option<Guarded>,
     /// The other invariants.
     pub traced: Traced,
     /// Failing schedules.
@@ -83,7 +74,11 @@ pub struct Measured {
 pub fn measure(kernel: &Kernel, prepared: &Prepared, amounts: &Amounts) -> Result<Measured> {
     let begin = Instant::now();
     let subject = Subject::new(prepared)?;
-    let learnt = trained(&subject, amounts.training, BTreeSet::new())?;
+    let options = how(amounts.training, subject.schedules.most_steps);
+    let colours = tool("learn colours", learn_colours(prepared, &options, &Stop::default()))?;
+    let names: Vec<String> = colours.iter().map(|colour| colour.name.clone()).collect();
+    let plainly = trained(&subject, amounts.training, BTreeSet::new())?;
+    let learnt = if colours.is_empty() { plainly.clone() } else { trained(&subject, amounts.training, colours)? };
     let training = Training::of(&learnt);
     if training.passed == 0 {
         return Err(BenchError::Wrong(format!("none of {} training runs passed", training.runs)));
@@ -91,28 +86,22 @@ pub fn measure(kernel: &Kernel, prepared: &Prepared, amounts: &Amounts) -> Resul
     let mut server = subject.server(&Interventions::default(), "without")?;
     let (without, failing) = subject.without(amounts.runs, &mut server)?;
     let ours = guarded(&subject, &learnt.invariants, amounts.runs, "ours")?;
-    let plain = guarded(&subject, &as_in_the_paper(&learnt.invariants), amounts.runs, "plain")?;
-    let options = how(amounts.training, subject.schedules.most_steps);
-    let colours = tool("learn colours", learn_colours(prepared, &options, &Stop::default()))?;
-    let mut coloured = None;
-    if !colours.is_empty() {
-        let names = colours.iter().map(|colour| colour.name.clone()).collect();
-        let learnt = trained(&subject, amounts.training, colours)?;
-        let guarded = guarded(&subject, &learnt.invariants, amounts.runs, "coloured")?;
-        coloured = Some(Coloured { colours: names, members: learnt.invariants.members(), guarded });
-    }
+    let plain = guarded(&subject, &as_in_the_paper(&plainly.invariants), amounts.runs, "plain")?;
+    let uncoloured = || guarded(&subject, &plainly.invariants, amounts.runs, "uncoloured");
+    let uncoloured = if names.is_empty() { None } else { Some(uncoloured()?) };
     let clips = clips(&subject, &learnt.invariants, &failing, &mut server)?;
-    let chosen = chosen(&subject, amounts, &failing, training.passed, &mut server)?;
+    let chosen = chosen(&subject, amounts, &failing, training.passed.min(amounts.learnt), &mut server)?;
     let traced = compare(&subject, &chosen, LEARNT, &mut server)?;
     Ok(Measured {
         name: kernel.name.clone(),
         language: kernel.language.to_string(),
         shape: kernel.shape.clone(),
+        colours: names,
         training,
         without,
         ours,
         plain,
-        coloured,
+        uncoloured,
         traced,
         clips,
         seconds: begin.elapsed().as_secs_f64(),

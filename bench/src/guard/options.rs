@@ -9,14 +9,15 @@ use crate::place;
 
 /// What can be said.
 pub const USAGE: &str = "\
-usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--quiet N] [--training N] [--pbzip2 N]
-             [--buggy] [--work DIR] [--save]
+usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--learnt N] [--quiet N] [--training N]
+             [--pbzip2 N] [--buggy] [--work DIR] [--save]
 
   --only      these programs of the corpus only, and not pbzip2
   --runs      schedules of each program with a bug (default 1000)
   --traces    failing runs of each that are recorded for the other invariants (default 100)
+  --learnt    most passing runs that these learn from (default 200)
   --quiet     runs of each program without a bug: half guarded, half free (default 1000)
-  --training  most runs of a training (default 500)
+  --training  most runs of a training (default 5000)
   --pbzip2    free training runs of pbzip2 (default 200; 0 for none)
   --buggy     only the programs with a bug
   --work      where builds and files go (default: bench-work in Cargo's target folder)
@@ -32,6 +33,8 @@ pub struct Amounts {
     pub runs: u64,
     /// Failing runs that are recorded.
     pub traces: usize,
+    /// Most passing runs that are recorded for the other invariants to learn from.
+    pub learnt: usize,
     /// Runs of each program without a bug.
     pub quiet: u64,
     /// Most runs of a training.
@@ -60,7 +63,7 @@ impl Options {
     pub fn read(args: impl IntoIterator<Item = String>) -> Result<Option<Options>> {
         let mut options = Options {
             only: Vec::new(),
-            amounts: Amounts { runs: 1000, traces: 100, quiet: 1000, training: 500, pbzip2: 200 },
+            amounts: Amounts { runs: 1000, traces: 100, learnt: 200, quiet: 1000, training: 5000, pbzip2: 200 },
             buggy: false,
             work: place::target().join("bench-work"),
             save: false,
@@ -75,6 +78,7 @@ impl Options {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--runs" => amounts.runs = number(value()?)?.into(),
                 "--traces" => amounts.traces = number(value()?)? as usize,
+                "--learnt" => amounts.learnt = number(value()?)? as usize,
                 "--quiet" => amounts.quiet = number(value()?)?.into(),
                 "--training" => amounts.training = number(value()?)?,
                 "--pbzip2" => amounts.pbzip2 = number(value()?)?,

@@ -103,7 +103,7 @@ impl Guards {
     }
 
     fn table_2(&self, page: &mut String) {
-        let Amounts { runs, traces, .. } = self.amounts;
+        let Amounts { runs, traces, learnt, .. } = self.amounts;
         let _ = writeln!(
             page,
             "\n## The paper's Table 2, measured\n\n\
@@ -111,12 +111,13 @@ impl Guards {
              in turn), the same for every column. A cell is the mean share over the programs of its row, and how many of them have all; \
              after the bar, the paper's mark: ✓ all manifestations, (✓) some interleavings, – none, ? a mark that the copy at hand does \
              not show clearly.\n\n\
-             - *ours*: the guard, trained until nothing is new. Detected: of the failing runs, those in which a guard that only watches noted a \
+             - *ours*: the guard as `selvedge train --until-converged` and `selvedge guard --all` make it: variables that are accessed together guarded as \
+               one, a context bit, waits before the lock of a critical section. Detected: of the failing runs, those in which a guard that only watches noted a \
                violation. Tolerated: as many as fewer fail under the same schedules with the guard.\n\
-             - *AI*: the same guard without what is not the paper's: no context bit, no waits before the lock of a critical section; the same \
+             - *AI*: the same guard without what is not the paper's: none of these three; the same \
                training, the same schedules.\n\
-             - The others, and AI once more for comparison, over traces: learnt from as many passing runs as the guard was, under schedules of \
-               their own; checked on up to {traces} of the failing runs of each program. Tolerated is tried: where the first violation comes \
+             - The others, and AI once more for comparison, over traces: learnt from as many passing runs as the guard was, but at most {learnt}, \
+               under schedules of their own; checked on up to {traces} of the failing runs of each program. Tolerated is tried: where the first violation comes \
                before anything is settled, the run is led to the same point, the thread is held there until all others wait or \
                have ended, and then let go; the share of failing traces that pass so. What is noticed too late counts as not tolerated.\n\
              - Use before initialisation is in row W-R, use after teardown in R-W, a late overwrite in W-W. Rows without marks are not the \
@@ -131,7 +132,7 @@ impl Guards {
             page,
             "\n### By program\n\nTraining: passing runs; last new: the one that showed the last new member. Of {runs} schedules: failing without a \
              guard, detected among these, failing with the guard; the same with the paper's invariant (AI) and, where variables \
-             are accessed together, with these guarded as one (`--colours auto`). Clips: of up to {} failing schedules, replayed switch by \
+             are guarded as one, without that (`--colours none`). Clips: of up to {} failing schedules, replayed switch by \
              switch, those that pass under the guard. Flagged: passing runs with a violation.\n",
             super::runs::CLIPS
         );

@@ -1,16 +1,17 @@
 //! One program without a bug: whatever a guard notes there is a false alarm, and no run may fail with it.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use selvedge_drive::controlled::Prepared;
+use selvedge_drive::guard::colours::learn_colours;
 use selvedge_drive::guard::compile::Mode;
+use selvedge_drive::run::Stop;
 use serde::Serialize;
 
 use super::options::Amounts;
 use super::runs::{Counted, Subject};
-use super::training::{Training, trained};
-use crate::error::Result;
+use super::training::{Training, how, trained};
+use crate::error::{Result, tool};
 
 /// A program without a bug, measured.
 #[derive(Debug, Clone, Serialize)]
@@ -52,7 +53,9 @@ impl Quiet {
 pub fn measure(name: &str, prepared: &Prepared, amounts: &Amounts) -> Result<Quiet> {
     let begin = Instant::now();
     let subject = Subject::new(prepared)?;
-    let learnt = match trained(&subject, amounts.training, BTreeSet::new()) {
+    let options = how(amounts.training, subject.schedules.most_steps);
+    let colours = tool("learn colours", learn_colours(prepared, &options, &Stop::default()))?;
+    let learnt = match trained(&subject, amounts.training, colours) {
         Err(error) if error.line().contains("nothing to guard") => None,
         learnt => Some(learnt?),
     };

@@ -183,20 +183,21 @@ pub fn flagged(kernels: &[Measured], page: &mut String) {
 
 /// One line for each program with a bug.
 pub fn kernels(kernels: &[Measured], page: &mut String) {
-    *page += "| program | | shape | training | last new | members | failing | detected | failing, guarded | AI: detected | failing | coloured: detected | failing | clips | flagged |\n\
+    *page += "| program | | shape | training | last new | members | failing | detected | failing, guarded | AI: detected | failing | no colours: detected | failing | clips | flagged |\n\
               |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
     for one in kernels {
         let found = |guarded: &Guarded| format!("{}", guarded.watched.noted_failing);
-        let (coloured, with) = one.coloured.as_ref().map_or(("".to_owned(), "".to_owned()), |coloured| {
-            (found(&coloured.guarded), coloured.guarded.stalled.failing.to_string())
-        });
+        let (uncoloured, with) = one
+            .uncoloured
+            .as_ref()
+            .map_or((String::new(), String::new()), |guarded| (found(guarded), guarded.stalled.failing.to_string()));
         let left = one.ours.stalled.failing;
         let with_ours = if left > 0 { format!("**{left}**") } else { left.to_string() };
         let missed = one.ours.watched.failing - one.ours.watched.noted_failing;
         let detected = if missed > 0 { format!("**{}**", found(&one.ours)) } else { found(&one.ours) };
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {}{} | {} | {} | {} | {detected} | {with_ours} | {} | {} | {coloured} | {with} | {} of {} | {} |",
+            "| {} | {} | {} | {}{} | {} | {} | {} | {detected} | {with_ours} | {} | {} | {uncoloured} | {with} | {} of {} | {} |",
             one.name,
             one.language,
             one.shape.replace('|', "\\|"),

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atomicity;
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
+pub mod graph;
 pub mod history;
 pub mod import;
 pub mod invariant;
@@ -17,6 +19,7 @@ pub mod names;
 pub mod predict;
 pub mod prediction;
 mod rows;
+pub mod sections;
 pub mod serializability;
 pub mod sound;
 pub mod std_text;

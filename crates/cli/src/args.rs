@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Lists the instrumented places of a program or library
     Sites(SitesArgs),
+    /// Lists the stretches of code that look as if they were meant to be atomic
+    Sections(SectionsArgs),
     /// Writes the table of instrumented places into a program or library anew
     Index(IndexArgs),
     /// Records runs of a program
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Patch(PatchArgs),
     /// Holds threads at accesses that were never first, and looks what comes of it
     Expose(ExposeArgs),
+    /// Ranks code points by how likely they are the bug, from many runs
+    Rank(Box<RankArgs>),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads
@@ -121,6 +125,27 @@ pub(crate) struct SitesArgs {
     /// JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: selvedge sections ./prog --variable balance\n\n\
+    Found in the code alone, without a run: a load and the store that follows it, a test and the use behind it, and \
+    accesses that follow each other. For each end it is told what other threads may do meanwhile.")]
+pub(crate) struct SectionsArgs {
+    /// The program or shared library
+    pub(crate) image: PathBuf,
+    /// Only sections of variables whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variable: Option<String>,
+    /// Only sections that begin in functions whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only sections of this pattern: load-and-store, test-and-use or consecutive
+    #[arg(long, value_name = "PATTERN", value_parser = ["load-and-store", "test-and-use", "consecutive"])]
+    pub(crate) pattern: Option<String>,
+    /// Write them to this file as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -335,6 +360,98 @@ pub(crate) struct PredictArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  selvedge rank -- ./prog\n  selvedge rank -n 100 --svg rank.svg --json rank.json -- ./prog input\n  \
+    selvedge record -n 50 -- ./prog && selvedge rank 1 2 3 4 5\n  \
+    selvedge rank --collector live --save tested.graph -- ./prog\n  \
+    selvedge rank --baseline tested.graph --watch -- ./prog\n\n\
+    Runs of a program are made under varied schedules until half of them fail and half pass. What tells them apart is who \
+    got data from whom, and what the threads had seen of each other before; what goes wrong first counts most. \
+    docs/design/rank.md has the scores."
+)]
+pub(crate) struct RankArgs {
+    /// How many runs to make
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Most time for making runs
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    pub(crate) budget: Duration,
+    /// How runs are told apart: by their exit, by --oracle, or not at all
+    #[arg(long, value_parser = ["exit", "oracle", "none"])]
+    pub(crate) label: Option<String>,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
+    /// How many communication events a context keeps
+    #[arg(long, default_value_t = 5, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=8))]
+    pub(crate) context: u8,
+    /// What counts as one location: four bytes, or a cache line
+    #[arg(long, default_value = "word", value_parser = ["word", "line"])]
+    pub(crate) granularity: String,
+    /// Who collects graphs: from traces, the runtime without a trace, or the paper's hardware simulated over traces
+    #[arg(long, default_value = "trace", value_parser = ["trace", "live", "mesi"])]
+    pub(crate) collector: String,
+    /// How code points are scored; paper also collects by the paper's rules
+    #[arg(long, default_value = "suspicious", value_parser = ["paper", "rare", "suspicious"])]
+    pub(crate) score: String,
+    /// How many code points to show
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+    /// Write the ranking to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the neighbourhood of the top code points
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the sum of all graphs in Graphviz's language
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dot: Option<PathBuf>,
+    /// Write the sum of all graphs as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph_json: Option<PathBuf>,
+    /// Keep the sum of the graphs of passing runs (of all, where they are not told apart) as a testing graph
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Report what the runs do beyond this testing graph, instead of ranking
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// With --baseline: run the program once, free, and report while it runs; the testing graph must be of --collector live
+    #[arg(long, requires = "baseline", requires = "guest")]
+    pub(crate) watch: bool,
+    /// With --watch: time between looks
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "watch")]
+    pub(crate) every: Duration,
+    /// With --baseline: how surprising something must be, from 0 to 1
+    #[arg(long, default_value_t = selvedge_analyze::graph::deployed::THRESHOLD, value_name = "SHARE")]
+    pub(crate) threshold: f64,
+    /// Decides all that is left to chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// End a run after this time and call it a hang
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
+    /// End a run after so many steps and call it a hang
+    #[arg(long, default_value_t = selvedge_drive::explore::DEFAULT_MOST_STEPS, value_name = "N")]
+    pub(crate) max_steps: u64,
+    /// How many survey runs to make
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) survey_runs: u32,
+    /// Survey again, even if a kept survey would do
+    #[arg(long)]
+    pub(crate) resurvey: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Recorded runs, by number or directory
+    #[arg(value_name = "RUN", conflicts_with = "guest")]
+    pub(crate) recorded: Vec<String>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge train -n 40 -- ./prog input.txt\n  \
     selvedge train --until-converged --oracle 'grep -q \"total 100\" $SELVEDGE_RUN_DIR/stdout' -- ./prog\n  \
     selvedge train -o prog.invariants 3 4 5          from recorded runs\n\n\
@@ -344,7 +461,7 @@ pub(crate) struct TrainArgs {
     /// Recorded runs to learn from, by number or directory, instead of a program to run
     #[arg(value_name = "RUN", conflicts_with_all = ["guest", "runs"], required_unless_present = "guest")]
     pub(crate) recorded: Vec<String>,
-    /// How many runs to make; with --until-converged, at most so many [default: 20, or 500]
+    /// How many runs to make; with --until-converged, at most so many [default: 200, or 5000]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Stop as soon as runs show nothing new
@@ -357,14 +474,14 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(crate) timeout: Duration,
     /// Where the invariants go [default: NAME.invariants]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "out", visible_alias = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Add to what the file has already
     #[arg(long)]
     pub(crate) merge: bool,
     /// Variables that are guarded as one: those that some recorded runs access together (auto), none, or those that a
     /// file of invariants names
-    #[arg(long, value_name = "auto|none|FILE", default_value = "none")]
+    #[arg(long, value_name = "auto|none|FILE", default_value = "auto")]
     pub(crate) colours: String,
     /// Only these sites: a function, a file or a key, with * for any text; may be given again
     #[arg(long, value_name = "SITES")]
@@ -387,8 +504,9 @@ pub(crate) struct TrainArgs {
     /// Survey again, even if a kept survey would do
     #[arg(long)]
     pub(crate) resurvey: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub(crate) store: PathBuf,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,

@@ -221,14 +221,14 @@ pub fn spec(seed: u64, number: u32) -> Option<Spec> {
 fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) -> Result<Recorded, HuntError> {
     let dir: PathBuf = prepared.scratch.path().join(format!("recorded-{number}"));
     let clip = Clip { by_strategy: spec(options.seed, number), ..base.clone() };
-    record_clip(clip, &dir, options.effort.timeout)
+    let how = Alone { record: true, ..Alone::default() };
+    record_clip(clip, &dir, options.effort.timeout, how)
 }
 
-/// Runs a clip with a record, and says how it ended.
-pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration) -> Result<Recorded, HuntError> {
+/// Observes a run of a clip, which says how it is judged; its files go to `dir`.
+pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration, how: Alone) -> Result<Recorded, HuntError> {
     std::fs::create_dir_all(dir).map_err(HuntError::Dir)?;
     let begin = Instant::now();
-    let how = Alone { record: true, ..Alone::default() };
     let (end, answer) = ready(&clip, &Interventions::default(), dir, how)?.run(timeout)?;
     let duration = begin.elapsed();
     let run = ControlledRun { end, answer, duration };

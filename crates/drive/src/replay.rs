@@ -113,6 +113,8 @@ pub struct Alone {
     pub until: Option<(ThreadIx, u32)>,
     /// Whether to leave a trace.
     pub record: bool,
+    /// Whether to collect a graph instead: events of a context, and bits of an address below a location's number.
+    pub graph: Option<(u8, u8)>,
     /// Whether the guest has our output.
     pub inherit: bool,
 }
@@ -138,7 +140,13 @@ pub fn ready(clip: &Clip, interventions: &Interventions, dir: &Path, how: Alone)
     let mut asked = request(clip, &clip.script, Log::All);
     asked.until = how.until;
     control.ask(&asked, false).map_err(ReplayError::Prepare)?;
-    let mut plan = PlanSpec::new(if how.record { Observe::Record } else { Observe::Nothing }, dir);
+    let observe = match how {
+        Alone { graph: Some(_), .. } => Observe::Graph,
+        Alone { record: true, .. } => Observe::Record,
+        _ => Observe::Nothing,
+    };
+    let mut plan = PlanSpec::new(observe, dir);
+    plan.graph = how.graph.unwrap_or(plan.graph);
     plan.images.clone_from(&clip.images);
     plan.control = Some(control.in_plan());
     plan.interventions = interventions.in_plan();

@@ -129,14 +129,16 @@ log_counters! {
     NotLogged = "notes that did not fit in the log",
     /// Accesses that were not checked because memory for the recorder ran out.
     NoMemory = "accesses that were not checked: the recorder reached its memory limit",
-    /// Accesses in signal handlers that interrupted the guard at work.
-    Reentered = "accesses in signal handlers that interrupted the guard at work, not checked",
+    /// Violations in signal handlers that interrupted the guard at work.
+    Reentered = "violations in signal handlers that interrupted the guard at work; nobody stalled",
     /// Stalls that were not made because too many threads stall already.
     Crowded = "stalls that were not made because too many threads were stalled already",
     /// Words that were cut because accesses of several shapes meet in them.
     Splits = "words in which accesses of several sizes meet, kept byte by byte",
     /// Parts of long copies and fills that were not looked at.
     LongRanges = "copies and fills of which only the beginning was checked",
+    /// Stalls that were not made because those before them had taken too much time in vain.
+    Spared = "stalls that were not made because too much time had been stalled in vain",
 }
 
 /// A checked view of a table's bytes.

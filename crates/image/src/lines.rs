@@ -36,6 +36,19 @@ pub struct Frame {
     pub inlined: bool,
 }
 
+impl Frame {
+    /// Whether the line is in a file of the user's own.
+    pub fn is_users(&self) -> bool {
+        self.line.is_some() && self.file.as_deref().is_some_and(is_users_file)
+    }
+}
+
+/// Whether a source file is the user's own, not of the system or a library.
+pub fn is_users_file(file: &str) -> bool {
+    const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
+    !FOREIGN.iter().any(|part| file.contains(part))
+}
+
 /// What could not be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LineCounters {

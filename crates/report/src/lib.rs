@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anomaly;
+pub mod code_points;
 pub mod columns;
 pub mod critical;
 pub mod fingerprint;
@@ -19,6 +20,8 @@ pub mod hang;
 pub mod interleaving;
 pub mod json;
 pub mod names;
+pub mod ranking;
+pub mod ranking_svg;
 pub mod std_form;
 pub mod summary;
 pub mod text;

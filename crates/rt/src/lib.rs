@@ -31,6 +31,7 @@ pub mod arena;
 pub mod diag;
 pub mod entry;
 pub mod gate;
+pub mod graph;
 pub mod guard;
 #[cfg(not(feature = "stub"))]
 pub mod interpose;

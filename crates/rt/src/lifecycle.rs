@@ -17,13 +17,13 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
 use selvedge_events::plan::{self, Intervene, Observe, Plan, Schedule};
-use selvedge_events::trace_file::ChunkKind;
+use selvedge_events::trace_file::{self, ChunkKind};
 
 use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -193,6 +193,22 @@ fn observe(plan: &Plan<'static>) -> bool {
         line.text("); the program runs unobserved").say();
         return false;
     }
+    if plan.observe == Observe::Graph {
+        let rows = trace_file::graph::ROWS;
+        match sink::map_chunk(ChunkKind::Graph, 0, rows as u32, rows * trace_file::graph::ROW) {
+            Ok(chunk) => {
+                let (depth, shift) = plan.graph();
+                graph::begin(chunk, depth, shift, plan.memory_limit_mb);
+            }
+            Err(why) => {
+                sink::count(why, 1);
+                let mut line = Line::new();
+                line.text("the graph cannot be written in ").raw(plan.out_dir());
+                line.text("; the program runs unobserved").say();
+                return false;
+            }
+        }
+    }
     if plan.observe == Observe::Survey {
         let words = patch::site_count(b"/proc/self/exe") + SURVEY_SPARE;
         match sink::map_chunk(ChunkKind::Survey, 0, words as u32, words as usize * 8) {
@@ -239,6 +255,7 @@ pub extern "C" fn in_child() {
     }
     gate::after_fork();
     guard::after_fork(thread_state::current());
+    graph::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }

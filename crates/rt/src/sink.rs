@@ -56,6 +56,7 @@ pub fn observe() -> Observe {
     match OBSERVE.load(Ordering::Relaxed) {
         1 => Observe::Survey,
         2 => Observe::Record,
+        3 => Observe::Graph,
         _ => Observe::Nothing,
     }
 }
@@ -433,6 +434,7 @@ fn observe_opening() -> Observe {
     match header().map(|header| field32(header, at::OBSERVE).load(Ordering::Relaxed)) {
         Some(2) => Observe::Record,
         Some(1) => Observe::Survey,
+        Some(3) => Observe::Graph,
         _ => Observe::Nothing,
     }
 }

@@ -208,7 +208,7 @@ pub fn thread_start(state: &mut ThreadState) {
 fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3], tsc: u64) {
     match sink::observe() {
         Observe::Survey => return crate::shadow::mark_stack(state),
-        Observe::Nothing => return,
+        Observe::Nothing | Observe::Graph => return,
         Observe::Record => {}
     }
     let Some(_work) = Work::begin(state) else { return };

@@ -11,6 +11,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 use crate::arch;
 use crate::arena::Pool;
 use crate::gate;
+use crate::graph;
 use crate::guard;
 use crate::sink;
 
@@ -123,8 +124,10 @@ pub struct ThreadState {
     pub inside: [u64; guard::INSIDE],
     /// How many.
     pub inside_count: u32,
-    /// Set while the guard is at work.
-    pub guarding: u32,
+    /// Where the guard's frame is while it is at work; else 0.
+    pub guarding: usize,
+    /// Accesses that have interrupted it.
+    pub reentries: u32,
     /// This thread as the guard's cells have it.
     pub mark: u32,
     /// Where the guard's blocks are: region + 1 and address.
@@ -204,6 +207,7 @@ pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
 /// Makes `state` this thread's own.
 pub fn enter(state: &mut ThreadState) {
     guard::enter(state);
+    graph::enter(state);
     arch::tls_set(core::ptr::from_mut(state) as usize);
 }
 

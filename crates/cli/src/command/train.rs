@@ -25,7 +25,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<u8, Failure> {
 }
 
 fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
-    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    let store = Store::create(&args.store).map_err(|error| Failure::usage(&error))?;
     let mut words = args.guest.clone().into_iter();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
     let output = args.output.clone().unwrap_or_else(|| default_output(Path::new(&guest.program)));
@@ -91,12 +91,12 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
 }
 
 /// Runs to make, unless asked otherwise.
-const RUNS: u32 = 20;
+const RUNS: u32 = 200;
 /// Most runs to make where it is the curve that decides.
-const MOST_RUNS: u32 = 500;
+const MOST_RUNS: u32 = 5000;
 
 fn from_runs(args: &TrainArgs) -> Result<u8, Failure> {
-    let store = Store::open(&args.store.out);
+    let store = Store::open(&args.store);
     let selection = guarding::selection(&args.only, &args.except)?;
     let mut keyring = Keyring::default();
     let (mut curve, mut left_out, mut program) = (Vec::new(), 0, None);

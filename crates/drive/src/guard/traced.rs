@@ -14,6 +14,7 @@ use crate::clip::Clip;
 use crate::controlled::Prepared;
 use crate::guard::keyring::Keyring;
 use crate::hunt::{HuntError, Recorded, record_clip, spec};
+use crate::replay::Alone;
 use crate::run::Stop;
 
 /// Most accesses of a run that are looked at.
@@ -66,7 +67,7 @@ pub fn record_passing(
         }
         let dir: PathBuf = prepared.scratch.path().join(format!("traced-{number}"));
         let clip = Clip { by_strategy: spec(seed, number), ..base.clone() };
-        let recorded = record_clip(clip, &dir, timeout)?;
+        let recorded = record_clip(clip, &dir, timeout, Alone { record: true, ..Alone::default() })?;
         if recorded.clip.outcome == Outcome::Pass {
             passed.push(recorded);
         }

@@ -4,6 +4,7 @@
 
 mod damage;
 mod embed;
+mod graphs;
 mod keys;
 mod lines;
 mod sites;

@@ -12,7 +12,7 @@ use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
-use crate::{guard, shadow, sink, stream};
+use crate::{graph, guard, shadow, sink, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -86,6 +86,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
     guard::access(addr, size, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
+        Observe::Graph => return graph::access(addr, size, write, site),
         Observe::Nothing => return,
         Observe::Record => {}
     }
@@ -125,12 +126,11 @@ extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site: u3
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
     guard::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
     stream::look(addr, SIZE);
-    if sink::observe() == Observe::Record {
-        if site < 1 << pack::SHORT_SITE_BITS {
-            stream::short_access(addr, site);
-        } else {
-            stream::wide_access(addr, site);
-        }
+    match sink::observe() {
+        Observe::Record if site < 1 << pack::SHORT_SITE_BITS => stream::short_access(addr, site),
+        Observe::Record => stream::wide_access(addr, site),
+        Observe::Graph => graph::access(addr, if SIZE == 0 { 16 } else { SIZE }, WRITE, site),
+        Observe::Survey | Observe::Nothing => {}
     }
 }
 
@@ -157,6 +157,37 @@ pub fn controlled_target(rw: Rw, size: u8, args: u8) -> usize {
         (_, 8) => controlled::<8, true> as *const () as usize,
         _ => controlled::<0, true> as *const () as usize,
     }
+}
+
+extern "C" fn collected<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
+    guard::access(addr, SIZE, site);
+    graph::access(addr, SIZE, WRITE, site);
+}
+
+extern "C" fn collected_vptr_update(addr: u64, new: u64, site: u32) {
+    if !unchanged(addr, new) {
+        collected::<8, true>(addr, site);
+    }
+}
+
+/// The graph's entry for an access.
+pub fn graph_target(rw: Rw, size: u8, args: u8) -> Option<usize> {
+    if args == 2 {
+        return Some(collected_vptr_update as *const () as usize);
+    }
+    Some(match (rw, size) {
+        (Rw::Read, 1) => collected::<1, false> as *const () as usize,
+        (Rw::Read, 2) => collected::<2, false> as *const () as usize,
+        (Rw::Read, 4) => collected::<4, false> as *const () as usize,
+        (Rw::Read, 8) => collected::<8, false> as *const () as usize,
+        (Rw::Read, 16) => collected::<16, false> as *const () as usize,
+        (_, 1) => collected::<1, true> as *const () as usize,
+        (_, 2) => collected::<2, true> as *const () as usize,
+        (_, 4) => collected::<4, true> as *const () as usize,
+        (_, 8) => collected::<8, true> as *const () as usize,
+        (_, 16) => collected::<16, true> as *const () as usize,
+        _ => return None,
+    })
 }
 
 /// The survey's entry for an access.

@@ -24,6 +24,7 @@ pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         Observe::Nothing => guarded_target(hook, index, id),
         Observe::Survey => survey_target(hook, index, id),
         Observe::Record => record_target(hook, index, id),
+        Observe::Graph => graph_target(hook, index),
     }
 }
 
@@ -51,6 +52,18 @@ fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         HookClass::Function { entry: true } => function::enter as *const () as usize,
         HookClass::Function { entry: false } => function::exit as *const () as usize,
         HookClass::Block => access::record_block as *const () as usize,
+        _ => return None,
+    })
+}
+
+/// Who got data from whom: accesses of all sorts, and nothing about calls.
+fn graph_target(hook: &Hook, index: HookIx) -> Option<usize> {
+    Some(match hook.class {
+        HookClass::Access { rw, size, .. } => access::graph_target(rw, size, hook.args)?,
+        HookClass::Range { rw: Rw::Read } => access::record_range_read as *const () as usize,
+        HookClass::Range { .. } => access::record_range_write as *const () as usize,
+        HookClass::Copy | HookClass::Libc => copy::target(index)?,
+        HookClass::Atomic { .. } => atomic::target(index)?,
         _ => return None,
     })
 }

@@ -147,6 +147,7 @@ impl Slot {
             Ended::Resolved => self.add(20, 1),
             Ended::TimedOut => self.add(24, 1),
             Ended::Futile | Ended::Mutual => self.add(28, 1),
+            Ended::Crowded => return,
         }
         self.add(32, us);
         word32(self.0 + 44).fetch_max(us, Ordering::Relaxed);
@@ -179,6 +180,8 @@ pub enum Ended {
     Futile,
     /// Threads were stalled on each other.
     Mutual,
+    /// It was not made: too many threads were stalled already.
+    Crowded,
 }
 
 impl Ended {
@@ -189,6 +192,7 @@ impl Ended {
             Ended::TimedOut => LogCounter::TimedOut,
             Ended::Futile => LogCounter::Futile,
             Ended::Mutual => LogCounter::Mutual,
+            Ended::Crowded => LogCounter::Crowded,
         }
     }
 }

@@ -10,7 +10,9 @@
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
-//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on.
+//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on. So is any pair while
+//!   all stalls in vain together have taken more than a second and an eighth of the run ([`is_patient`]): a table that is
+//!   all wrong makes a program a little slower, and no more.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
 //! NOTE \[Hooks come first\]
@@ -34,8 +36,8 @@ use selvedge_events::guard::{FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Row, Tabl
 use selvedge_events::interpose::{INTERPOSED, Slot};
 
 use crate::gate::{self, time};
-use crate::sys;
 use crate::thread_state::{self, ThreadState};
+use crate::{arch, sink, sys};
 use log::Ended;
 use recorder::{REGION_SHIFT, WAITED};
 
@@ -44,6 +46,9 @@ static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// One [`Quick`] for each site, in pages of ours.
 static QUICK: AtomicUsize = AtomicUsize::new(0);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
+/// When it began, and the time that was stalled in vain since.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 /// Where the log goes: inside the plan's mapping.
 static DIR_AT: AtomicUsize = AtomicUsize::new(0);
 static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
@@ -52,6 +57,12 @@ static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
 /// Stalls for one pair that ended by the time before it is no longer stalled for, unless others of its stalls paid.
 const MUTE: u32 = 8;
+/// Stalls for pairs that the log has no room for, all together: whether they pay is not known.
+const UNLOGGED: u32 = 64;
+/// Time that may be stalled in vain, beside an eighth of the run.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Accesses that may interrupt the guard at work before its frame is taken for gone.
+const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
 const SETTLE_NS: u64 = 20_000;
 /// Bytes of a long range that are looked at.
@@ -101,8 +112,8 @@ impl Quick {
             return false;
         }
         let bit = at * 2 + u32::from(own);
-        // SAFETY: I6: a row of the plan's table, which `Table::parse` checked to have `count` bits; the mapping lives as
-        // long as the process.
+        // SAFETY: I6: a row of the table, which `Table::parse` checked to have two bits for each of `count` sites; its
+        // pages live as long as the process.
         let byte = unsafe { ((self.bits + (bit as usize >> 3)) as *const u8).read() };
         byte >> (bit & 7) & 1 != 0
     }
@@ -120,9 +131,17 @@ pub fn belongs(site: u32, before: u32, own: bool) -> bool {
 pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -> Result<(), &'static str> {
     let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
     let rows = (parsed.sites as usize + 1) * size_of::<Quick>();
-    let bytes = (size_of::<Table<'static>>() + 64 + rows).next_multiple_of(4096);
+    let quick_at = size_of::<Table<'static>>().next_multiple_of(64);
+    let bytes = (quick_at + rows + payload.len()).next_multiple_of(4096);
     let Ok(page) = sys::mmap_anonymous(bytes) else { return Err("there is no memory") };
-    let quick = page + size_of::<Table<'static>>().next_multiple_of(64);
+    let quick = page + quick_at;
+    // The plan's file may be cut while the program runs: what is looked at all the time must not be in its mapping.
+    // SAFETY: fresh pages of ours with room for both.
+    let payload = unsafe {
+        core::ptr::copy_nonoverlapping(payload.as_ptr(), (quick + rows) as *mut u8, payload.len());
+        core::slice::from_raw_parts((quick + rows) as *const u8, payload.len())
+    };
+    let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
     for site in 1..=parsed.sites {
         // SAFETY: fresh pages of ours with room for every row.
         unsafe { (quick as *mut Quick).add(site as usize).write(Quick::of(&parsed.row(site))) };
@@ -133,6 +152,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     FLAGS.store(parsed.flags, Ordering::Relaxed);
+    BEGUN.store(sys::clock_ns(1), Ordering::Relaxed);
     section::begin(&parsed);
     QUICK.store(quick, Ordering::Release);
     TABLE.store(page, Ordering::Release);
@@ -153,6 +173,11 @@ pub fn open_log() {
 #[inline]
 pub fn site_of(id: u32) -> u32 {
     table().map_or(0, |table| table.site_of(id))
+}
+
+/// Whether armed ids are site numbers.
+pub fn ids_are_sites() -> bool {
+    table().is_some_and(Table::ids_are_sites)
 }
 
 /// Whether a site can take the short way: nothing to learn, its own addresses.
@@ -177,6 +202,7 @@ pub fn leave(state: &ThreadState) {
         if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
             place.store(0, Ordering::Release);
         }
+        stall::abandon(state);
     }
 }
 
@@ -273,20 +299,38 @@ pub fn access(addr: u64, size: u64, id: u32) {
 #[inline(never)]
 pub fn at_site(addr: u64, size: u64, site: u32) {
     let Some(state) = thread_state::current_or_adopt() else { return };
-    if state.guarding != 0 {
-        return log::count(LogCounter::Reentered, 1);
-    }
     if state.internal > 0 || size == 0 {
         return;
     }
-    state.guarding = 1;
+    let here = arch::stack_pointer();
     state.doing.store(0, Ordering::Release);
-    look(state, addr, size, site);
-    // SAFETY: I4: this thread's own state, alive while the thread is in a hook.
-    unsafe { core::ptr::addr_of_mut!((*core::ptr::from_mut(state)).guarding).write_volatile(0) };
+    if state.guarding != 0 && is_interrupted(state, here) {
+        return look(state, addr, size, site, false);
+    }
+    state.reentries = 0;
+    set_guarding(state, here);
+    look(state, addr, size, site, true);
+    set_guarding(state, 0);
 }
 
-fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
+fn set_guarding(state: &mut ThreadState, frame: usize) {
+    // SAFETY: I4: this thread's own state; a handler may come between this store and the next.
+    unsafe { (&raw mut state.guarding).write_volatile(frame) };
+}
+
+/// Whether a handler has interrupted this thread's guard at work: then nobody stalls. Else the guard's frame is gone: a
+/// handler jumped out of it. Frames above it tell; those below are believed for a while. To take a live one for gone
+/// does no harm: its stall goes on without a place, and everything else is made to be interrupted.
+fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
+    state.reentries += 1;
+    if here < state.guarding && state.reentries < REENTRIES {
+        return true;
+    }
+    stall::abandon(state);
+    false
+}
+
+fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: bool) {
     let Some(table) = table() else { return };
     let (addr, size) = match table.shift(site) {
         None => (addr, size),
@@ -310,12 +354,26 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(before_thread);
     let slot = log::note(Note::Violation, site, (before, own), addr, state.index, other);
-    if table.flags & FLAG_WATCH != 0 || slot.is_some_and(|slot| slot.is_mute(MUTE)) {
+    if table.flags & FLAG_WATCH != 0 || is_mute(slot) || sink::is_sealed() {
         let _ = attempt(state, addr, size, site, How::Force);
         return;
     }
-    let clock = || if gate::is_on() { time::now() } else { sys::clock_ns(1) };
+    if !may_stall {
+        log::count(LogCounter::Reentered, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
+    let clock = || match (gate::is_on(), sink::is_sealed()) {
+        (true, _) => time::now(),
+        (false, false) => sys::clock_ns(1),
+        (false, true) => 0,
+    };
     let begun = clock();
+    if !is_patient(begun) {
+        log::count(LogCounter::Spared, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
     let who = core::ptr::from_mut(state);
     let mut awaited = 0;
     let mut settled = || {
@@ -327,14 +385,37 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32) {
         is_settled
     };
     let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
-    if let Some(slot) = slot {
-        slot.stalled(clock().saturating_sub(begun), ended);
-    }
-    log::count(ended.counter(), 1);
+    stalled(slot, clock().saturating_sub(begun), ended);
     if ended == Ended::Resolved {
         settle(awaited, violation.addr);
     } else {
         let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// A stall is over: notes it.
+fn stalled(slot: Option<log::Slot>, ns: u64, ended: Ended) {
+    if let Some(slot) = slot {
+        slot.stalled(ns, ended);
+    }
+    if ended != Ended::Resolved {
+        IN_VAIN.fetch_add(ns, Ordering::Relaxed);
+    }
+    log::count(ended.counter(), 1);
+}
+
+/// Whether stalls may still be made. Under control they cost no time.
+fn is_patient(now: u64) -> bool {
+    let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
+    gate::is_on() || IN_VAIN.load(Ordering::Relaxed) <= PATIENCE_NS + run / 8
+}
+
+/// Whether a pair is no longer stalled for.
+fn is_mute(slot: Option<log::Slot>) -> bool {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    match slot {
+        Some(slot) => slot.is_mute(MUTE),
+        None => MADE.load(Ordering::Relaxed) >= UNLOGGED || MADE.fetch_add(1, Ordering::Relaxed) >= UNLOGGED,
     }
 }
 
@@ -347,45 +428,59 @@ fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::B
         return Some(unsafe { &*(near.1 as *const recorder::Block) });
     }
     let block = recorder::block(region, true)?;
-    *near = (region + 1, core::ptr::from_ref(block) as usize);
+    let near = core::ptr::from_mut(near);
+    // SAFETY: I4: this thread's own state. A handler in between finds no region rather than another one's block.
+    unsafe {
+        (&raw mut (*near).0).write_volatile(0);
+        (&raw mut (*near).1).write_volatile(core::ptr::from_ref(block) as usize);
+        (&raw mut (*near).0).write_volatile(region + 1);
+    }
     Some(block)
 }
 
-/// Looks at every location of an access, then records it there.
-fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, how: How) -> Result<(), Violation> {
+/// Looks at every location of an access, then records it there. Where it must not come now, it is recorded nowhere.
+fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: How) -> Result<(), Violation> {
     let end = addr.saturating_add(size);
     let words = || (addr >> 3..=(end - 1) >> 3).map(move |word| (word, addr.max(word << 3), end.min((word + 1) << 3)));
-    if how == How::Check && (addr ^ (end - 1)) >> 3 != 0 {
-        // Several words: all must agree before one is recorded.
+    if how == How::Check {
+        // All must agree before one is recorded.
         for (word, from, to) in words() {
             let Some(cells) = cells(state, word, from, to) else { continue };
+            if cells.len() == 1 && to == end && from == addr {
+                break;
+            }
             for (cell, at) in cells.iter().zip(from..) {
                 let reading = recorder::read(cell.load(Ordering::Acquire), state.mark, site);
                 check(site, &reading, at)?;
             }
         }
     }
+    // Once something is recorded, the rest is too: looked at again, it would seem to come after itself.
+    let forced = |how: How| if how == How::Check { How::Force } else { how };
     for (word, from, to) in words() {
         let Some(block) = block_of(state, word >> (REGION_SHIFT - 3)) else {
             log::count(LogCounter::NoMemory, 1);
             continue;
         };
         let shape = block.shape(word as usize);
+        let mut this = how;
         loop {
             let Some(cells) = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize) else {
                 log::count(LogCounter::NoMemory, 1);
                 break;
             };
-            let count = cells.len();
             for (cell, at) in cells.iter().zip(from..) {
-                record(state, cell, site, at, how)?;
+                record(state, cell, site, at, this)?;
+                this = forced(this);
             }
             // It may have been split meanwhile: then the bytes do not know yet.
             let again = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize);
-            if again.is_none_or(|cells| cells.len() == count) {
+            if again.is_none_or(|again| core::ptr::eq(again, cells)) {
                 break;
             }
+            this = How::Force;
         }
+        how = forced(how);
         if shape.load(Ordering::SeqCst) & WAITED != 0 {
             stall::ring(from);
         }
@@ -428,7 +523,7 @@ fn announcement(state: &ThreadState, addr: u64) -> u64 {
 
 /// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
 fn settle(mark: u32, addr: u64) {
-    if gate::is_on() || mark == 0 {
+    if gate::is_on() || mark == 0 || sink::is_sealed() {
         return;
     }
     let Some(other) = threads().find(|other| recorder::thread_mark(other.index) == mark) else { return };
@@ -506,6 +601,15 @@ fn learn(state: &mut ThreadState, site: u32, reading: &recorder::Reading, addr: 
     }
 }
 
+/// An access was recorded in a word that has changed meanwhile.
+#[cold]
+#[inline(never)]
+fn recorded(addr: u64, size: u64, site: u32) {
+    if let Some(state) = thread_state::current() {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
 /// The short way: one word, one shape, an access that belongs. Everything else takes the long one.
 ///
 /// Budget: about thirty instructions and one locked one.
@@ -520,19 +624,193 @@ pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
             // SAFETY: I7: blocks are never unmapped.
             let block = unsafe { &*(near.1 as *const recorder::Block) };
             let word = (addr >> 3) as usize;
-            if block.shape(word).load(Ordering::Relaxed) == recorder::shape(addr & 7, SIZE) {
+            let shape = recorder::shape(addr & 7, SIZE);
+            if block.shape(word).load(Ordering::Relaxed) == shape {
                 let cell = block.cell(word);
                 let now = cell.load(Ordering::Relaxed);
                 let reading = recorder::read(now, state.mark, site);
-                if belongs(site, reading.before, reading.own)
-                    && (reading.after == now
-                        || cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok())
-                {
-                    // Who began to stall between the look at the shape and the exchange looks again by itself.
-                    return;
+                if belongs(site, reading.before, reading.own) {
+                    if reading.after == now {
+                        return;
+                    }
+                    if cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                        // It may have been split between the look at the shape and the exchange, or waited at.
+                        if block.shape(word).load(Ordering::SeqCst) != shape {
+                            recorded(addr, SIZE, site);
+                        }
+                        return;
+                    }
                 }
             }
         }
     }
     at_site(addr, SIZE, site);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    use std::{thread, vec};
+
+    use super::*;
+
+    /// A thread's state as the pool gives it out.
+    fn state(index: u32) -> Box<ThreadState> {
+        // SAFETY: all fields are integers, for which zero is a value; the block is of that layout.
+        let mut state = unsafe {
+            Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<ThreadState>()).cast::<ThreadState>())
+        };
+        state.index = index;
+        state.mark = recorder::thread_mark(index);
+        state
+    }
+
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % limit
+        }
+    }
+
+    /// What a byte's cell says, given all accesses to that byte.
+    fn oracle(past: &[(u32, u32)], thread: u32) -> (u32, bool) {
+        let before = past.iter().rev().find(|(who, _)| *who != thread).map_or(0, |(_, site)| *site);
+        (before, past.last().is_some_and(|(who, _)| *who == thread))
+    }
+
+    /// Accesses of all sizes by several threads in turn, and memory that is freed: every byte knows its own past, however
+    /// words are split.
+    #[test]
+    fn every_byte_of_words_that_are_split_knows_its_own_past() {
+        const AT: u64 = 0x11_0000_0000;
+        recorder::begin(1024);
+        let mut dice = Dice(5);
+        for round in 0..300 {
+            let base = AT + round * 256;
+            let mut states: Vec<_> = (0..3).map(state).collect();
+            let mut past = vec![Vec::new(); 32];
+            for _ in 0..60 {
+                let (who, site) = (dice.below(3) as u32, 1 + dice.below(9) as u32);
+                let size = 1 << dice.below(5);
+                let from = dice.below(33 - size);
+                if dice.below(20) == 0 {
+                    let word = from & !7;
+                    recorder::forget(base + word, 8);
+                    (word..word + 8).for_each(|byte| past[byte as usize].clear());
+                    continue;
+                }
+                let state = &mut states[who as usize];
+                let (addr, end) = (base + from, base + from + size);
+                for word in addr >> 3..=(end - 1) >> 3 {
+                    let (first, last) = (addr.max(word << 3), end.min((word + 1) << 3));
+                    let cells = cells(state, word, first, last).expect("memory");
+                    // One cell stands for all bytes.
+                    for (byte, cell) in (first..last).zip(cells.iter().cycle()) {
+                        let reading = recorder::read(cell.load(Ordering::Relaxed), state.mark, site);
+                        let expected = oracle(&past[(byte - base) as usize], who);
+                        assert_eq!((reading.before, reading.own), expected, "round {round}, byte {}", byte - base);
+                    }
+                }
+                attempt(state, addr, size, site, How::Force).expect("forced");
+                (from..from + size).for_each(|byte| past[byte as usize].push((who, site)));
+            }
+        }
+    }
+
+    /// Threads hammer one word with accesses of several sizes: whatever a byte's cell says, it was written so.
+    #[test]
+    fn cells_hold_what_was_written_however_threads_meet() {
+        const AT: u64 = 0x12_0000_0000;
+        const THREADS: u32 = 4;
+        recorder::begin(1024);
+        for round in 0..40 {
+            let base = AT + round * 8;
+            thread::scope(|scope| {
+                for who in 0..THREADS {
+                    scope.spawn(move || {
+                        let (mut state, mut dice) = (state(who), Dice(u64::from(who) + round * 7));
+                        for _ in 0..500 {
+                            let size = 1 << dice.below(4);
+                            let from = dice.below(9 - size);
+                            let site = 1 + who + THREADS * dice.below(50) as u32;
+                            attempt(&mut state, base + from, size, site, How::Force).expect("forced");
+                            let cells = cells(&mut state, base >> 3, base + from, base + from + size).expect("memory");
+                            for cell in cells {
+                                let now = cell.load(Ordering::Relaxed);
+                                let as_other = recorder::read(now, recorder::thread_mark(99), 1);
+                                let last = recorder::thread_of(as_other.before_thread);
+                                assert_eq!((as_other.before - 1) % THREADS, last, "the site is one of the thread's");
+                                let as_last = recorder::read(now, as_other.before_thread, 1);
+                                assert!(as_last.own && as_last.before_thread != as_other.before_thread);
+                                let second = recorder::thread_of(as_last.before_thread);
+                                assert!(as_last.before == 0 || (as_last.before - 1) % THREADS == second);
+                            }
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    /// A word is split while others access it: none of their last accesses is lost.
+    #[test]
+    fn a_word_that_is_split_meanwhile_loses_no_access() {
+        const AT: u64 = 0x13_0000_0000;
+        recorder::begin(1024);
+        for round in 0..1000 {
+            let addr = AT + round * 8;
+            let start = std::sync::Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    attempt(&mut state(1), addr, 1, 11, How::Force).expect("forced");
+                });
+                start.wait();
+                attempt(&mut state(2), addr, 8, 22, How::Force).expect("forced");
+            });
+            let mut third = state(3);
+            let cell = look_at(&mut third, addr, 1).expect("memory");
+            let older = {
+                let cells = cells(&mut third, addr >> 3, addr, addr + 1).expect("memory");
+                recorder::read(cells[0].load(Ordering::Relaxed), cell.before_thread, 1).before
+            };
+            let mut both = [cell.before, older];
+            both.sort_unstable();
+            assert_eq!(both, [11, 22], "round {round}");
+        }
+    }
+
+    /// An access that must not come at one of its bytes is recorded at none of them.
+    #[test]
+    fn an_access_is_recorded_everywhere_or_nowhere() {
+        const AT: u64 = 0x14_0000_0000;
+        recorder::begin(1024);
+        let table = {
+            // Site 1 follows nil only, site 2 anything.
+            let mut bytes = vec![0_u8; 64 + 32 + 8];
+            bytes[..8].copy_from_slice(b"SLVGUARD");
+            let fields = [(8, 1), (12, 64), (28, 2), (32, 64), (36, 64), (72, 96), (76, 3), (80, 1), (84, 2), (88, 96)];
+            for (at, value) in fields.into_iter().chain([(92, 3), (96, 15)]) {
+                bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+            }
+            &*Box::leak(bytes.into_boxed_slice())
+        };
+        begin(table, &[], 1024).expect("sound");
+        let (mut one, mut two) = (state(1), state(2));
+        for (from, size) in [(0, 8), (4, 8), (2, 4), (0, 16)] {
+            let base = AT + from * 64;
+            // Another thread was at the last byte only.
+            attempt(&mut two, base + from + size - 1, 1, 2, How::Check).expect("belongs");
+            let told = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+            assert_eq!((told.addr, told.before, told.own), (base + from + size - 1, 2, false));
+            let again = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+            assert_eq!((again.addr, again.before, again.own), (told.addr, 2, false), "as if it had not been tried");
+            recorder::forget(base, 64);
+            attempt(&mut one, base + from, size, 1, How::Check).expect("belongs");
+        }
+    }
 }

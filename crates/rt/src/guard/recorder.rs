@@ -189,21 +189,30 @@ impl Block {
             }
         }
         let (from, len) = bytes_of(was);
-        let known = self.cell(word).load(Ordering::Acquire);
-        for cell in self.byte_cells(word, from, len)? {
-            // Two threads that split at once bring the same; what one of them has recorded since stays.
-            let _ = cell.compare_exchange(0, known, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        let bring = |was: u64, known: u64| {
+            for cell in self.byte_cells(word, from, len).into_iter().flatten() {
+                // Two threads that split at once bring the same; what one of them has recorded since stays.
+                let _ = cell.compare_exchange(was, known, Ordering::SeqCst, Ordering::Relaxed);
+            }
+        };
+        let known = self.cell(word).load(Ordering::SeqCst);
+        bring(0, known);
         let place = self.shape(word);
         let mut now = place.load(Ordering::Acquire);
         while now & !WAITED == was {
-            match place.compare_exchange(now, SPLIT | now & WAITED, Ordering::AcqRel, Ordering::Acquire) {
+            match place.compare_exchange(now, SPLIT | now & WAITED, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => {
                     super::log::count(selvedge_events::guard::LogCounter::Splits, 1);
                     break;
                 }
                 Err(other) => now = other,
             }
+        }
+        // Who recorded in the cell until now may not have seen the split; who records there from now on does, and tells
+        // the bytes itself.
+        let late = self.cell(word).load(Ordering::SeqCst);
+        if late != known {
+            bring(known, late);
         }
         Some(())
     }
@@ -354,6 +363,47 @@ mod tests {
                 past.push((thread, site));
             }
         }
+    }
+
+    /// Every access has a site of its own, so that the order in which they came can be told from what each saw last.
+    #[test]
+    fn a_cell_is_exact_however_threads_meet() {
+        const THREADS: u32 = 4;
+        const EACH: u32 = 4000;
+        let cell = AtomicU64::new(0);
+        let work = |thread: u32| {
+            let mut seen = Vec::new();
+            for turn in 0..EACH {
+                let site = 1 + turn * THREADS + thread;
+                let mut now = cell.load(Ordering::Acquire);
+                let reading = loop {
+                    let reading = read(now, thread_mark(thread), site);
+                    match cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Acquire) {
+                        Ok(_) => break reading,
+                        Err(other) => now = other,
+                    }
+                };
+                seen.push((reading.last, (thread, site), (reading.before, reading.own)));
+            }
+            seen
+        };
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("ended")).collect()
+        });
+        let mut next = std::collections::HashMap::new();
+        for (last, access, saw) in all {
+            assert!(next.insert(last, (access, saw)).is_none(), "two came right after {last}");
+        }
+        let (mut last, mut past) = (0, Vec::new());
+        while let Some(((thread, site), saw)) = next.remove(&last) {
+            let own = past.last().is_some_and(|(who, _)| *who == thread);
+            assert_eq!(saw, (oracle(&past, thread), own), "access {}", past.len());
+            past.push((thread, site));
+            last = site;
+        }
+        assert_eq!(past.len(), (THREADS * EACH) as usize, "all came in one order");
     }
 
     #[test]

@@ -15,10 +15,13 @@ use selvedge_events::guard::{ENTRY, FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Ta
 use selvedge_events::pack::{NO_PC, split_pc};
 
 use super::log::{self, Ended};
-use super::{FLAGS, MUTE, belongs, look_at, recorder, stall, table};
+use super::{FLAGS, belongs, is_mute, is_patient, look_at, recorder, set_guarding, stall, stalled, table};
 use crate::gate::{Arrival, Visit, Woken, time};
 use crate::thread_state::{self, ThreadState};
-use crate::{modules, sys};
+use crate::{arch, modules, sink, sys};
+
+/// How often a thread waits for its turn at one lock.
+pub const ROUNDS: u32 = 16;
 
 /// How many entries the table has, and where they are; by ascending return offset.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -72,6 +75,7 @@ fn looks(state: &ThreadState) -> bool {
         && state.locks == 0
         && state.guarding == 0
         && state.internal == 0
+        && !sink::is_sealed()
 }
 
 /// Notes a violation; `None` where stalling for it has not paid.
@@ -79,43 +83,70 @@ fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(found.before_thread);
     let slot = log::note(Note::Violation, found.site, (found.before, found.own), found.addr, state.index, other);
-    if slot.is_some_and(|slot| slot.is_mute(MUTE)) { None } else { Some(slot) }
+    if is_mute(slot) { None } else { Some(slot) }
 }
 
-fn ended(slot: Option<log::Slot>, ns: u64, how: Ended) {
-    if let Some(slot) = slot {
-        slot.stalled(ns, how);
-    }
-    log::count(how.counter(), 1);
-}
-
-/// Before the outermost lock is taken, where threads run freely.
-pub fn before(lock: u64, pc: usize) {
+/// Takes the outermost lock, where threads run freely. What must come first may begin while this thread waits for the
+/// lock: then it gives it back, with nothing done, and waits again.
+pub fn take(lock: u64, pc: usize, mut acquire: impl FnMut() -> usize, release: impl Fn() -> usize) -> usize {
     if COUNT.load(Ordering::Relaxed) == 0 {
-        return;
+        return acquire();
     }
-    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else { return };
-    let Some(found) = violation(state, lock, pc) else { return };
-    let Some(slot) = note(state, &found) else { return };
+    for round in 0.. {
+        let patient = round < ROUNDS && before(lock, pc);
+        let result = acquire();
+        let early =
+            || thread_state::current().is_some_and(|state| looks(state) && violation(state, lock, pc).is_some());
+        if result != 0 || !patient || !early() || release() != 0 {
+            return result;
+        }
+    }
+    acquire()
+}
+
+/// Before the outermost lock is taken; false where the thread is not to wait again.
+fn before(lock: u64, pc: usize) -> bool {
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
     let begun = sys::clock_ns(1);
+    if !is_patient(begun) {
+        log::count(LogCounter::Spared, 1);
+        return false;
+    }
     let who = core::ptr::from_mut(state);
-    state.guarding = 1;
+    set_guarding(state, arch::stack_pointer());
     // SAFETY: I4: this thread's own state; `stall` does not touch the fields that a look does.
     let mut settled = || violation(unsafe { &mut *who }, lock, pc).is_none();
     let how = stall::stall(state, found.addr, found.site, table.stall_ns, &mut settled, &belongs);
-    state.guarding = 0;
-    ended(slot, sys::clock_ns(1).saturating_sub(begun), how);
+    set_guarding(state, 0);
+    let now = if sink::is_sealed() { begun } else { sys::clock_ns(1) };
+    stalled(slot, now.saturating_sub(begun), how);
+    how == Ended::Resolved
 }
 
-/// The same under control: the strategy has chosen this thread, which now waits in the gate.
-pub fn before_in_gate(visit: &Visit, arrival: &Arrival) {
+/// Whether the lock must not be taken now.
+pub fn is_early(arrival: &Arrival) -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+        && thread_state::current()
+            .filter(|state| looks(state))
+            .is_some_and(|state| violation(state, arrival.object, arrival.pc).is_some())
+}
+
+/// The same under control: the strategy has chosen this thread, which now waits in the gate. False where it is not to
+/// wait again.
+pub fn before_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
     if COUNT.load(Ordering::Relaxed) == 0 {
-        return;
+        return false;
     }
-    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else { return };
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
     let (lock, pc) = (arrival.object, arrival.pc);
-    let Some(found) = violation(state, lock, pc) else { return };
-    let Some(slot) = note(state, &found) else { return };
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
     let begun = time::now();
     stall::announce(found.addr);
     visit.seat.set64(seat::OBJECT, stall::object_of(found.addr));
@@ -131,7 +162,8 @@ pub fn before_in_gate(visit: &Visit, arrival: &Arrival) {
         Err(Woken::TimedOut) => Ended::TimedOut,
         Err(_) => Ended::Futile,
     };
-    ended(slot, time::now().saturating_sub(begun), how);
+    stalled(slot, time::now().saturating_sub(begun), how);
+    how == Ended::Resolved
 }
 
 const EOWNERDEAD: i32 = 130;

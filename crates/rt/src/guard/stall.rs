@@ -9,13 +9,12 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use selvedge_events::guard::LogCounter;
 use selvedge_sched::OpKind;
 
-use super::log::{self, Ended};
+use super::log::Ended;
 use super::recorder::{self, WAITED};
 use crate::gate::{self, Arrival, Woken, model, time};
-use crate::spin::Spin;
+use crate::sink;
 use crate::sys;
 use crate::thread_state::ThreadState;
 
@@ -30,7 +29,7 @@ const MONOTONIC: usize = 1;
 /// A stalled thread.
 #[derive(Debug)]
 struct Place {
-    /// The word that it waits at (address / 8 + 1); 0 where nobody is here.
+    /// The word that it waits at (address / 8 + 1); 0 where nobody is here yet, or any more.
     word: AtomicU64,
     /// Changes when it should look again.
     bell: AtomicU32,
@@ -40,7 +39,7 @@ struct Place {
     since: AtomicU64,
     /// Set by another thread that wants it to go on.
     let_go: AtomicU32,
-    /// Its state's address.
+    /// Its state's address: whose the place is; 0 where it is free.
     who: AtomicUsize,
 }
 
@@ -54,8 +53,8 @@ static STALLED: [Place; PLACES] = [const {
         who: AtomicUsize::new(0),
     }
 }; PLACES];
-/// Held while places are taken and left, so that a word is marked as long as somebody waits there.
-static PLACES_LOCK: Spin = Spin::new();
+/// When it was last decided who of the stalled goes on.
+static DECIDED: AtomicU64 = AtomicU64::new(0);
 
 /// The object that stands for a word in the gate.
 fn object(word: u64) -> u64 {
@@ -94,32 +93,51 @@ pub fn ring(addr: u64) {
     }
     for place in &STALLED {
         if place.word.load(Ordering::Acquire) == word {
-            place.bell.fetch_add(1, Ordering::Release);
-            sys::futex_wake(core::ptr::from_ref(&place.bell) as usize);
+            wake(place);
         }
     }
 }
 
+fn wake(place: &Place) {
+    place.bell.fetch_add(1, Ordering::Release);
+    if !sink::is_sealed() {
+        sys::futex_wake(core::ptr::from_ref(&place.bell) as usize);
+    }
+}
+
+fn is_waited_at(word: u64) -> bool {
+    STALLED.iter().any(|place| place.word.load(Ordering::SeqCst) == word)
+}
+
+// Places are taken and left without a lock: a thread may be cancelled, or jump out of a handler, at any instruction.
 fn take(word: u64, site: u32, who: usize) -> Option<&'static Place> {
-    let _held = PLACES_LOCK.lock()?;
-    let place = STALLED.iter().find(|place| place.word.load(Ordering::Relaxed) == 0)?;
+    let is_free = |place: &&Place| place.who.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let place = STALLED.iter().find(is_free)?;
     place.site.store(site, Ordering::Relaxed);
     place.since.store(sys::clock_ns(MONOTONIC), Ordering::Relaxed);
     place.let_go.store(0, Ordering::Relaxed);
-    place.who.store(who, Ordering::Relaxed);
-    place.word.store(word, Ordering::Release);
+    place.word.store(word, Ordering::SeqCst);
     mark(word, true);
     Some(place)
 }
 
 fn leave(place: &Place) {
-    let word = place.word.load(Ordering::Relaxed);
-    // Without the lock the mark stays, which costs a look and does no harm.
-    let held = PLACES_LOCK.lock();
-    place.word.store(0, Ordering::Release);
-    place.who.store(0, Ordering::Relaxed);
-    if held.is_some() && !STALLED.iter().any(|other| other.word.load(Ordering::Relaxed) == word) {
+    let word = place.word.swap(0, Ordering::SeqCst);
+    if word != 0 && !is_waited_at(word) {
         mark(word, false);
+        // Who has come meanwhile was seen here, or marks the word after this.
+        if is_waited_at(word) {
+            mark(word, true);
+        }
+    }
+    place.who.store(0, Ordering::Release);
+}
+
+/// A thread is not stalled any more, whatever became of its stalls: it ends, or has jumped out of one.
+pub fn abandon(state: &ThreadState) {
+    let own = core::ptr::from_ref(state) as usize;
+    for place in STALLED.iter().filter(|place| place.who.load(Ordering::Relaxed) == own) {
+        leave(place);
     }
 }
 
@@ -137,10 +155,8 @@ pub fn stall(
     if gate::is_on() && state.seat != 0 {
         return in_gate(word, site, ns, settled);
     }
-    let Some(place) = take(word, site, core::ptr::from_ref(state) as usize) else {
-        log::count(LogCounter::Crowded, 1);
-        return Ended::TimedOut;
-    };
+    let own = core::ptr::from_ref(state) as usize;
+    let Some(place) = take(word, site, own) else { return Ended::Crowded };
     let begun = place.since.load(Ordering::Relaxed);
     // Since when nobody else could run.
     let mut alone = None;
@@ -148,6 +164,10 @@ pub fn stall(
         let bell = place.bell.load(Ordering::Acquire);
         if settled() {
             break Ended::Resolved;
+        }
+        if sink::is_sealed() {
+            // From here on there is no clock.
+            break Ended::Futile;
         }
         let now = sys::clock_ns(MONOTONIC);
         let left = ns.saturating_sub(now.saturating_sub(begun));
@@ -160,7 +180,7 @@ pub fn stall(
         let mut nap = LOOK_NS;
         if nobody_can_come(state) {
             if now.saturating_sub(*alone.get_or_insert(now)) >= SETTLE_NS {
-                match resolve(place, belongs) {
+                match resolve(place, now, belongs) {
                     Some(ended) => break ended,
                     None => alone = None,
                 }
@@ -171,7 +191,10 @@ pub fn stall(
         }
         sys::futex_wait(core::ptr::from_ref(&place.bell) as usize, bell, Some(nap.min(left)));
     };
-    leave(place);
+    // In a forked child, or after a handler of this thread took it for gone, the place may be another's.
+    if place.who.load(Ordering::Relaxed) == own {
+        leave(place);
+    }
     ended
 }
 
@@ -200,8 +223,13 @@ fn nobody_can_come(state: &ThreadState) -> bool {
 
 /// Nobody can come: who of the stalled goes on? One whose access another one waits for; else the one that has waited
 /// longest. `None`: this one stays.
-fn resolve(place: &Place, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<Ended> {
-    let _held = PLACES_LOCK.lock()?;
+fn resolve(place: &Place, now: u64, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<Ended> {
+    // One decision at a time, and time for it to show.
+    let last = DECIDED.load(Ordering::Relaxed);
+    if now.saturating_sub(last) < SETTLE_NS {
+        return None;
+    }
+    DECIDED.compare_exchange(last, now, Ordering::AcqRel, Ordering::Relaxed).ok()?;
     let (word, site) = (place.word.load(Ordering::Relaxed), place.site.load(Ordering::Relaxed));
     let others = || {
         let is_other = |other: &&Place| !core::ptr::eq(*other, place) && other.word.load(Ordering::Relaxed) != 0;
@@ -223,8 +251,7 @@ fn resolve(place: &Place, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<En
     match helper.or_else(oldest) {
         Some(other) => {
             other.let_go.store(1, Ordering::Relaxed);
-            other.bell.fetch_add(1, Ordering::Release);
-            sys::futex_wake(core::ptr::from_ref(&other.bell) as usize);
+            wake(other);
             None
         }
         None => Some(Ended::Mutual),
@@ -233,7 +260,6 @@ fn resolve(place: &Place, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<En
 
 /// In a forked child: nobody is stalled but the caller, who is not.
 pub fn after_fork() {
-    PLACES_LOCK.force_open();
     for place in &STALLED {
         place.word.store(0, Ordering::Relaxed);
         place.who.store(0, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 
 use super::{Reg, wrappers};
-use crate::{guard, real, shadow, sink, stream, thread_state};
+use crate::{graph, guard, real, shadow, sink, stream, thread_state};
 
 unsafe extern "C" {
     fn malloc_usable_size(block: usize) -> usize;
@@ -39,6 +39,10 @@ fn dies(block: Reg, pc: Reg) {
     if sink::observe() == Observe::Survey {
         // SAFETY: I9: a block that the guest is about to free.
         shadow::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
+    }
+    if sink::observe() == Observe::Graph {
+        // SAFETY: I9: as above.
+        graph::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
     }
     if guard::is_on() {
         // SAFETY: I9: as above.

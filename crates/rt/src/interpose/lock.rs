@@ -24,17 +24,27 @@ const fn bounded(how: Acquire) -> Acquire {
 
 /// Takes a lock through the real function; the event tells what came of it.
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
-    if !gate::is_on() && guard::waits_for_others(slot as u16) {
-        section::before(lock as u64, pc);
-    }
     stream::pend(slot as u16, lock as u64, pc);
     let insist = || real::call(slot, lock, b, c, 0, 0);
-    let result = controlled(slot, lock, b, c, pc).unwrap_or_else(insist);
+    let result = controlled(slot, lock, b, c, pc).unwrap_or_else(|| match given_by(slot) {
+        Some(give) => section::take(lock as u64, pc, insist, || real::call(give, lock, 0, 0, 0, 0)),
+        None => insist(),
+    });
     stream::unpend();
     section::taken(result as i32, lock as u64, pc);
     let how = Acquire { result: result as u8, ..how };
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
+}
+
+/// What gives back a lock that was waited for without a limit.
+fn given_by(slot: Slot) -> Option<Slot> {
+    Some(match slot {
+        Slot::pthread_mutex_lock => Slot::pthread_mutex_unlock,
+        Slot::pthread_rwlock_rdlock | Slot::pthread_rwlock_wrlock => Slot::pthread_rwlock_unlock,
+        Slot::pthread_spin_lock => Slot::pthread_spin_unlock,
+        _ => return None,
+    })
 }
 
 /// As [`take`], for C11's result codes (success, busy, error, nomem, timedout).

@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{guard, real, shadow, sink, stream, sys};
+use crate::{graph, guard, real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ unsafe extern "C" {
 
 /// Stacks are recycled: a new thread's stack is not shared with the last one that had it.
 fn forget_stack() {
-    if sink::observe() != Observe::Survey && !guard::is_on() {
+    if !matches!(sink::observe(), Observe::Survey | Observe::Graph) && !guard::is_on() {
         return;
     }
     let Some(state) = thread_state::current() else {
@@ -163,8 +163,10 @@ fn forget_stack() {
     unsafe {
         if pthread_getattr_np(pthread_self(), &raw mut attr) == 0 {
             if pthread_attr_getstack(&raw const attr, &raw mut stack, &raw mut size) == 0 {
-                if sink::observe() == Observe::Survey {
-                    shadow::forget(stack, size);
+                match sink::observe() {
+                    Observe::Survey => shadow::forget(stack, size),
+                    Observe::Graph => graph::forget(stack, size),
+                    Observe::Record | Observe::Nothing => {}
                 }
                 guard::forget(stack, size);
             }
