@@ -10,6 +10,7 @@ use selvedge_drive::explore::Bench;
 use selvedge_drive::guard::expose::Course;
 use selvedge_drive::guard::traced::Numbers;
 use selvedge_drive::hunt::{Recorded, record_clip};
+use selvedge_drive::replay::Alone;
 use selvedge_events::ThreadIx;
 use selvedge_findings::Outcome;
 use selvedge_sched::{Leg, Spec, StrategyKind};
@@ -119,7 +120,8 @@ fn record(subject: &Subject<'_>, schedules: &Schedules, number: u64) -> Result<O
     }
     let base = prepared.clip(world(), schedules.most_steps, None);
     let clip = Clip { by_strategy: Some(schedules.spec(number)), ..base };
-    let recorded = tool("record a run", record_clip(clip, &dir, LIMIT))?;
+    let how = Alone { record: true, ..Alone::default() };
+    let recorded = tool("record a run", record_clip(clip, &dir, LIMIT, how))?;
     Ok(recorded.process().is_some().then_some(recorded))
 }
 
