@@ -14,11 +14,11 @@ usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--learnt N] [--
 
   --only      these programs of the corpus only, and not pbzip2
   --runs      schedules of each program with a bug (default 1000)
-  --traces    failing runs of each that are recorded for the other invariants (default 100)
+  --traces    failing runs of each that are recorded for the other invariants (default 40)
   --learnt    most passing runs that these learn from (default 200)
-  --quiet     runs of each program without a bug: half guarded, half free (default 1000)
+  --quiet     runs of each program without a bug: half guarded, half free (default 400)
   --training  most runs of a training (default 5000)
-  --pbzip2    free training runs of pbzip2 (default 200; 0 for none)
+  --pbzip2    free training runs of pbzip2 (default 100; 0 for none)
   --buggy     only the programs with a bug
   --work      where builds and files go (default: bench-work in Cargo's target folder)
   --save      write docs/results/guard.md and bench/results/guard.json
@@ -63,7 +63,7 @@ impl Options {
     pub fn read(args: impl IntoIterator<Item = String>) -> Result<Option<Options>> {
         let mut options = Options {
             only: Vec::new(),
-            amounts: Amounts { runs: 1000, traces: 100, learnt: 200, quiet: 1000, training: 5000, pbzip2: 200 },
+            amounts: Amounts { runs: 1000, traces: 40, learnt: 200, quiet: 400, training: 5000, pbzip2: 100 },
             buggy: false,
             work: place::target().join("bench-work"),
             save: false,
@@ -110,7 +110,7 @@ mod tests {
     fn words_are_understood_or_refused() {
         let options = read(&["--only", "a,b", "--runs", "7"]).expect("read").expect("options");
         assert!(options.wants("a") && options.wants("b") && !options.wants("c"));
-        assert_eq!((options.amounts.runs, options.amounts.quiet), (7, 1000));
+        assert_eq!((options.amounts.runs, options.amounts.quiet), (7, 400));
         for wrong in [&["--runs"][..], &["--runs", "x"], &["--what"]] {
             assert!(matches!(read(wrong), Err(BenchError::Usage(_))), "{wrong:?}");
         }
