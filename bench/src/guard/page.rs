@@ -10,6 +10,7 @@ use super::kernel::Measured;
 use super::options::Amounts;
 use super::quiet::Quiet;
 use super::real::Real;
+use super::runs::Counted;
 use super::tables;
 use super::training::Training;
 use crate::bars::to_f64;
@@ -149,9 +150,15 @@ impl Guards {
         );
         tables::quiet(&self.quiet, page);
         let loud: Vec<&Quiet> = self.quiet.iter().filter(|one| !one.all().pairs.is_empty()).collect();
-        let runs: u64 = self.quiet.iter().map(|one| one.all().runs).sum();
-        let noted: u64 = self.quiet.iter().map(|one| one.all().noted()).sum();
-        let _ = writeln!(page, "\n{noted} of {runs} runs had a violation.");
+        let sum = |of: fn(&Quiet) -> Counted| {
+            self.quiet.iter().map(of).fold((0, 0), |(noted, runs), all| (noted + all.noted(), runs + all.runs))
+        };
+        let ((watched, of_watched), (guarded, of_guarded)) = (sum(Quiet::all_watched), sum(Quiet::all_guarded));
+        let _ = writeln!(
+            page,
+            "\n{watched} of {of_watched} watched runs had a violation, and {guarded} of {of_guarded} guarded ones, which also look before \
+             a lock is taken."
+        );
         if !loud.is_empty() {
             *page += "\nEvery pair, with the runs that had it:\n\n";
         }
