@@ -198,14 +198,16 @@ fn try_legs(legs: &[Leg], base: &Clip, bench: &mut Bench<'_>) -> Result<(Clip, V
 }
 
 /// The course of a recorded run.
-struct Course<'a> {
+#[derive(Debug)]
+pub struct Course<'a> {
     process: &'a Process,
     history: selvedge_analyze::History,
     chart: Chart,
 }
 
 impl<'a> Course<'a> {
-    fn of(process: &'a Process) -> Course<'a> {
+    /// Reads it off the trace.
+    pub fn of(process: &'a Process) -> Course<'a> {
         let history = import(process, &Options::default()).history;
         let chart = Chart::of(process, &history);
         Course { process, history, chart }
@@ -213,11 +215,15 @@ impl<'a> Course<'a> {
 
     /// The legs that lead to a point, hold its thread there, and let the others go on as long as they can.
     fn legs(&self, point: &StallingPoint) -> Option<Vec<Leg>> {
-        let held = ThreadIx(point.thread);
-        let last = point.operation.checked_sub(1)?;
+        self.held(ThreadIx(point.thread), point.operation, point.index)
+    }
+
+    /// The legs that lead to an operation with this number in the merged order, hold its thread before it, and let the others go on
+    /// as long as they can. `None` where the trace was not made under control.
+    pub fn held(&self, held: ThreadIx, operation: u32, index: u64) -> Option<Vec<Leg>> {
+        let last = operation.checked_sub(1)?;
         let sources = (0..).zip(&self.history.sources);
-        let order: Vec<EventNo> =
-            sources.filter(|(_, source)| **source < point.index).map(|(number, _)| number).collect();
+        let order: Vec<EventNo> = sources.filter(|(_, source)| **source < index).map(|(number, _)| number).collect();
         let mut legs = self.chart.course(&self.history, &order, &Goal::Order(Vec::new()))?;
         if last > 0 {
             legs.push(Leg { thread: held, operation: last, begun: false });
