@@ -8,7 +8,7 @@
 //! - a read of what nobody wrote is an edge when another thread writes it, not at the end of the run;
 //! - an edge's time is the number of edges that were met before it.
 //!
-//! A location has four words, [`pack`]ed visits. They are exchanged one by one: a racing reader and writer may miss each other, and each
+//! A location has four words, `pack`ed visits. They are exchanged one by one: a racing reader and writer may miss each other, and each
 //! edge that is noted did happen. Contexts of other threads are changed by compare-exchange. Cells are in the survey's
 //! blocks ([`shadow::block`]), which a run that collects a graph does not need otherwise. What finds no room is
 //! counted.

@@ -12,7 +12,7 @@
 //! relation or kind of synchronisation is known to this code, so none can be missed.
 //!
 //! What could break that, and does not:
-//! - *Signal handlers of the owner.* All but fault signals are blocked while an announcement stands ([`BLOCKED`]), so a handler can
+//! - *Signal handlers of the owner.* All but fault signals are blocked while an announcement stands (`BLOCKED`), so a handler can
 //!   neither access anything in between nor leave by `longjmp` with the announcement standing. The thread that
 //!   meets blocks them too until it has answered. While it stands, nothing of the guest's is touched, so there are no faults
 //!   (where values are compared, one that comes all the same finds [`Own::busy`]). A thread never meets itself.

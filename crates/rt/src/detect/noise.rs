@@ -8,7 +8,7 @@
 //!
 //! *What it may cost.* Each thread has an account: what it waited, by the clock, and its checks, by a cost that is
 //! measured at the start, against the processor time that it used. Over the budget it does not wait, and is considered less often.
-//! A start-up credit ([`CREDIT_NS`]), which all threads share, lets short programs have noise at all. Budgets are kept by each thread for itself: where
+//! A start-up credit (`CREDIT_NS`), which all threads share, lets short programs have noise at all. Budgets are kept by each thread for itself: where
 //! no thread is slowed by more than a part, neither is the whole.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -10,8 +10,8 @@
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
-//! - A pair that only ever timed out is no longer stalled for ([`MUTE`]): it is noted and goes on. So is any pair while
-//!   all stalls in vain together have taken more than a second and an eighth of the run ([`is_patient`]): a table that is
+//! - A pair that only ever timed out is no longer stalled for (`MUTE`): it is noted and goes on. So is any pair while
+//!   all stalls in vain together have taken more than a second and an eighth of the run (`is_patient`): a table that is
 //!   all wrong makes a program a little slower, and no more.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
@@ -19,7 +19,7 @@
 //!
 //! A hook runs before its access. Where threads run freely, two of them may pass their hooks in one order and make
 //! their accesses in the other. So a thread says what it is about to do until it is seen past it (`ThreadState::doing`),
-//! and who must not come before that access waits until then, or for [`SETTLE_NS`]: whoever learns, because it
+//! and who must not come before that access waits until then, or for `SETTLE_NS`: whoever learns, because it
 //! would learn an order that did not happen, and, for longer, whoever was stalled. A thread that is taken off its processor between
 //! its hook and its access for longer than that is not waited for. Under control there is no such gap.
 //!
