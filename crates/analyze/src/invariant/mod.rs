@@ -20,6 +20,7 @@
 
 pub mod converge;
 mod disjoint;
+pub mod doubt;
 pub mod group;
 mod key;
 pub mod learn;

@@ -85,6 +85,14 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
         tally.fail,
         tally.hang
     );
+    let doubted = match trained.doubted {
+        0 => String::new(),
+        count => format!(
+            "\n{} left out: runs that fail show them, and runs that pass hardly ever do",
+            counted(count, "member")
+        ),
+    };
+    let runs = format!("{runs}{doubted}");
     let command = args.guest.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     finish(&output, invariants, &curve, &runs, &command)?;
     Ok(if stop.is_set() { 130 } else { ExitCode::Success.code() })

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use selvedge_analyze::invariant::doubt::Doubts;
 use selvedge_analyze::invariant::select::Selection;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
@@ -110,6 +111,10 @@ pub struct Trained {
     pub tally: Tally,
     /// For each run that passed, how many members it showed that none before it had.
     pub curve: Vec<usize>,
+    /// Which runs showed what.
+    doubts: Doubts,
+    /// Members that were left out because runs that fail show them, and runs that pass hardly ever do.
+    pub doubted: usize,
     /// Runs that left no log: they ended before they began.
     pub silent: u32,
     /// Pairs that logs had no room for.
@@ -124,6 +129,9 @@ impl Trained {
     /// Takes in a run.
     fn add(&mut self, outcome: Outcome, run: Option<Invariants>) {
         self.tally.add(&outcome);
+        if let Some(run) = &run {
+            self.doubts.see(run, outcome == Outcome::Pass);
+        }
         let Some(run) = run.filter(|_| outcome == Outcome::Pass) else {
             self.silent += u32::from(outcome == Outcome::Pass);
             return;
@@ -269,6 +277,7 @@ pub fn train(
             break;
         }
     }
+    trained.doubted = trained.doubts.leave_out(&mut trained.invariants);
     mark_asked(&mut trained.invariants, &school.images);
     Ok(trained)
 }
