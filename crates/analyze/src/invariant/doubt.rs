@@ -59,13 +59,12 @@ impl Doubts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Belonging;
     use super::super::tests::key;
     use super::*;
 
     fn run(members: &[&str]) -> Invariants {
         let mut all = Invariants { runs: 1, ..Invariants::default() };
-        let site = all.sites.entry(key("s")).or_insert_with(Belonging::default);
+        let site = all.sites.entry(key("s")).or_default();
         for member in members {
             site.add(Some(&key(member)), false);
         }
