@@ -9,7 +9,7 @@
 //! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
 //! - `selvedge trace --json --summary DIR/direct`: a line for each process, with numeric `events` and `bytes`.
 //!
-//! The plan of a controlled run comes from the library ([`controlled`]): the command has none to start by hand.
+//! The plans of controlled runs and of graphs come from the library ([`controlled`]): the command has none to start by hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,10 +83,20 @@ pub enum Mode {
     Survey,
     /// Under a plan that records, armed by an earlier survey.
     Record,
+    /// Under a plan that collects a communication graph, armed likewise.
+    Graph,
+    /// Under a plan by which a guard learns, armed likewise.
+    Learn,
+    /// Guarded by what earlier runs taught, without what is too hot.
+    Guard,
+    /// Guarded, every shared access.
+    GuardAll,
     /// Under a plan by which the random strategy says who runs, armed likewise.
     Controlled,
     /// Under Helgrind.
     Helgrind,
+    /// Under a plan that detects within this budget, armed likewise.
+    Detect(&'static str),
 }
 
 /// One column of the table.
@@ -125,6 +135,9 @@ pub const COLUMNS: &[Column] = {
         column("disarmed", "disarmed", Wrapped(Gcc), Mode::Plain),
         column("survey", "survey", Wrapped(Gcc), Mode::Survey),
         column("record", "record", Wrapped(Gcc), Mode::Record),
+        column("graph", "graph", Wrapped(Gcc), Mode::Graph),
+        column("guard", "guard", Wrapped(Gcc), Mode::Guard),
+        column("guard-all", "guard, all", Wrapped(Gcc), Mode::GuardAll),
         column("controlled", "controlled", Wrapped(Gcc), Mode::Controlled),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
@@ -328,11 +341,40 @@ impl Runner {
         Ok(result)
     }
 
+    /// Whether runs are guarded by what earlier ones taught.
+    pub fn guards(&self) -> bool {
+        matches!(self.mode, Mode::Guard | Mode::GuardAll)
+    }
+
+    /// Runs `job` a few times so that a guard learns from it, and keeps that for the runs that follow.
+    pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<()> {
+        const RUNS: usize = 3;
+        let mode = std::mem::replace(&mut self.mode, Mode::Learn);
+        let result = self.begin().and_then(|()| (0..RUNS).try_for_each(|_| job(self).map(drop)));
+        self.mode = mode;
+        result?;
+        let kept = self.out.with_file_name("surveyed");
+        remove(&kept)?;
+        at("move", &self.out, fs::rename(&self.out, &kept))?;
+        self.surveyed_bytes = folder_bytes(&kept);
+        self.surveyed = Some(kept);
+        Ok(())
+    }
+
     /// Prepares a fresh place for the next run.
     pub fn begin(&mut self) -> Result<()> {
         remove(&self.out)?;
         match (&self.surveyed, self.mode) {
-            (Some(surveyed), Mode::Record | Mode::Controlled) => copy_folder(surveyed, &self.out),
+            (
+                Some(surveyed),
+                Mode::Record
+                | Mode::Graph
+                | Mode::Controlled
+                | Mode::Learn
+                | Mode::Guard
+                | Mode::GuardAll
+                | Mode::Detect(_),
+            ) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
         }
     }
@@ -348,7 +390,12 @@ impl Runner {
             Mode::Plain => {}
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
-            Mode::Controlled => plan = Some(self.controlled_plan(program)?),
+            Mode::Graph => plan = Some(self.library_plan(controlled::GRAPH_ARGUMENT, program)?),
+            Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
+            Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
+            Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
+            Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
+            Mode::Detect(budget) => plan = Some(self.plan_of("detect", &["--overhead", budget], program)?),
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
                 // that asks for the usual 1024 asks for what it has.
@@ -379,11 +426,15 @@ impl Runner {
     }
 
     fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
+        self.plan_of("record", options, program)
+    }
+
+    fn plan_of(&mut self, command: &str, options: &[&str], program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         run_tool(
             Command::new(self.selvedge_path()?)
-                .arg("record")
+                .arg(command)
                 .args(options)
                 .arg("--plan-only")
                 .arg(&file)
@@ -395,12 +446,12 @@ impl Runner {
         Ok(file)
     }
 
-    fn controlled_plan(&mut self, program: &Path) -> Result<PathBuf> {
+    fn library_plan(&mut self, argument: &str, program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         // In a process of its own, because children inherit the peak of this one's memory.
         let ourselves = std::env::current_exe().map_err(|e| BenchError::System("find this program", e))?;
-        run_tool(Command::new(ourselves).arg(controlled::ARGUMENT).arg(&file).arg(&self.out).arg(program))?;
+        run_tool(Command::new(ourselves).arg(argument).arg(&file).arg(&self.out).arg(program))?;
         Ok(file)
     }
 

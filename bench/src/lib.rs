@@ -1,8 +1,10 @@
 //! Side-by-side measurements: what Selvedge costs, next to native, ThreadSanitizer and Helgrind.
 //!
-//! Four binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
+//! Seven binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
 //! each hook, which do not depend on how busy the machine is), `explore` (how soon the bugs of the corpus are found,
-//! see [`explore`]) and `predict` (how fast traces are read and analysed, see [`predict`]).
+//! see [`explore`]), `hunt` (what hunts find there, see [`hunt`]), `guard` (how guards do there, see [`guard`]),
+//! `rank` (what rankings take) and `predict` (how fast
+//! traces are read and analysed, see [`predict`]).
 //!
 //! ```text
 //! options ─▶ rows (programs, how to build and check) ─┐
@@ -17,9 +19,11 @@ pub mod bars;
 pub mod callgrind;
 pub mod columns;
 pub mod controlled;
+pub mod detect;
 pub mod error;
 pub mod exec;
 pub mod explore;
+pub mod guard;
 pub mod hooks;
 pub mod hunt;
 pub mod load;
@@ -28,6 +32,7 @@ pub mod measure;
 pub mod options;
 pub mod place;
 pub mod predict;
+pub mod rank;
 pub mod rows;
 pub mod sources;
 pub mod table;

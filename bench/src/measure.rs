@@ -102,22 +102,36 @@ impl Measured {
 
 /// Measures one row in all columns.
 pub fn measure(row: Row, tools: &Tools, options: &Options, say: &mut dyn FnMut(&str)) -> Measured {
+    measure_in(COLUMNS, row, tools, options, say)
+}
+
+/// Measures one row in these columns.
+pub fn measure_in(
+    columns: &[Column],
+    row: Row,
+    tools: &Tools,
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+) -> Measured {
     let mut measured = Measured { row: row.key, version: None, cells: Vec::new(), described: row };
     let limit = Duration::from_secs(options.limit);
     let bench = match Bench::prepare(row, &options.work, limit) {
         Ok(bench) => bench,
         Err(e) => {
             let why = Missing::Unavailable(e.brief());
-            measured.cells = COLUMNS.iter().map(|c| empty(*c, Some(why.clone()))).collect();
+            measured.cells = columns.iter().map(|c| empty(*c, Some(why.clone()))).collect();
             return measured;
         }
     };
     measured.version.clone_from(&bench.version);
     say(&format!("{}: building", row.key));
-    let mut lanes: Vec<Lane<'_>> = COLUMNS.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
+    let mut lanes: Vec<Lane<'_>> = columns.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if matches!(lane.column.mode, Mode::Record | Mode::Controlled) {
+        if matches!(
+            lane.column.mode,
+            Mode::Record | Mode::Graph | Mode::Guard | Mode::GuardAll | Mode::Controlled | Mode::Detect(_)
+        ) {
             let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }
@@ -220,7 +234,11 @@ impl<'a> Lane<'a> {
 
     fn survey(&mut self, size: Size) -> Result<()> {
         let (bench, program) = (self.bench, &self.program);
-        self.runner.survey(|runner| bench.run(program, runner, size)).map(drop)
+        self.runner.survey(|runner| bench.run(program, runner, size))?;
+        if self.runner.guards() {
+            self.runner.train(|runner| bench.run(program, runner, Size::Quick))?;
+        }
+        Ok(())
     }
 
     fn run(&mut self, size: Size) -> Result<()> {

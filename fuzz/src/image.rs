@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use selvedge_image::embed::with_table;
-use selvedge_image::{Functions, Image, SiteList, Symboliser, Variables, find_sites, read_table, table_bytes};
+use selvedge_image::{
+    Functions, Image, Loaded, Origin, SiteList, Symboliser, Variables, find_sites, read_table, site_keys, table_bytes,
+};
 
 /// Sites that are looked up in the debug information.
 const LOOKED_UP: usize = 48;
@@ -45,4 +47,10 @@ pub fn exercise(bytes: &[u8]) {
         let _ = (functions.at(offset).map(selvedge_image::Function::name), image.loaded_bytes(offset, 8));
     }
     let _ = (symboliser.counters(), variables.counters(), image.has_full_symbols());
+    let entries: Vec<_> = sites.entries.into_iter().take(LOOKED_UP).collect();
+    let loaded = Loaded { image, entries, origin: Origin::BuiltMissing, counters: sites.counters };
+    let mut keys = site_keys(&loaded);
+    assert_eq!(keys.len(), loaded.entries.len());
+    keys.sort_unstable();
+    assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "two sites have one key");
 }

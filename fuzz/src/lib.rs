@@ -12,6 +12,7 @@ mod bytes;
 pub mod clip;
 pub mod elf_mutation;
 pub mod image;
+pub mod invariants;
 pub mod plan;
 pub mod recipe;
 pub mod seeds;

@@ -11,6 +11,8 @@
 //! Tests of one situation rather than of a folder work in a [`Lab`]: a scratch directory with the tool under test,
 //! where runs are bounded and traces are read back as data ([`Trace`]).
 //!
+//! A [`Guarding`] is a plan that guards a program by a table of the test's own making.
+//!
 //! A [`Subject`] is recorded under schedules that a test chooses ([`Controlled`]).
 //!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
@@ -20,6 +22,7 @@ mod compare;
 mod controlled;
 mod directives;
 mod gaps;
+mod guarding;
 mod lab;
 mod mode;
 mod program;
@@ -35,6 +38,7 @@ pub use compare::{Mismatch, compare};
 pub use controlled::{Controlled, ControlledError, Effort, Seen, check_controlled, check_deadlock, strategies};
 pub use directives::{Deadlock, DirectiveError, Directives, Ending, Need, guilty_lines};
 pub use gaps::{Gap, Gaps, GapsError};
+pub use guarding::{Deployed, Guarding};
 pub use lab::Lab;
 pub use mode::Mode;
 pub use program::{Folder, Program, ProgramError, programs_dir};

@@ -225,7 +225,10 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let subject = Subject::new(BANK);
     let cases = [
         ("\"$S\" explore --strategy magic -- \"$P\"", "invalid value 'magic'"),
-        ("\"$S\" explore --guard \"$P\" -- \"$P\"", "cannot guard"),
+        ("\"$S\" explore --guard \"$P\" -- \"$P\"", "not text"),
+        ("\"$S\" explore --guard \"$D/bank.c\" -- \"$P\"", "not a file of invariants"),
+        ("\"$S\" explore --heal \"$P\" -- \"$P\"", "cannot heal"),
+        ("\"$S\" hunt --guard \"$P\" -- \"$P\"", "as it is"),
         ("\"$S\" replay \"$D/none.clip\"", "cannot read the clip"),
         ("\"$S\" replay \"$P\"", "is no clip"),
         ("\"$S\" replay --until 12 \"$P\"", "T1@12"),

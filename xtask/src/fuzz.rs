@@ -23,12 +23,13 @@ struct Target {
     max_len: u32,
 }
 
-const TARGETS: [Target; 5] = [
+const TARGETS: [Target; 6] = [
     Target { name: "trace_reader", max_len: 64 * 1024 },
     Target { name: "plan_reader", max_len: 4 * 1024 },
     Target { name: "site_table", max_len: 32 * 1024 },
     Target { name: "clip_reader", max_len: 8 * 1024 },
     Target { name: "std_reader", max_len: 4 * 1024 },
+    Target { name: "invariants_reader", max_len: 4 * 1024 },
 ];
 
 /// Coverage as libFuzzer reads it.

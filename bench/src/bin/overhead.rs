@@ -34,6 +34,18 @@ fn run() -> Result<()> {
     if let [controlled::ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
         return controlled::write_plan(Path::new(file), Path::new(dir), Path::new(program));
     }
+    if let [controlled::GRAPH_ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        return controlled::write_graph_plan(Path::new(file), Path::new(dir), Path::new(program));
+    }
+    if let [what, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        let (file, dir, program) = (Path::new(file), Path::new(dir), Path::new(program));
+        match what {
+            controlled::LEARN_ARGUMENT => return controlled::write_learn_plan(file, dir, program),
+            controlled::GUARD_ARGUMENT => return controlled::write_guard_plan(file, dir, program, false),
+            controlled::GUARD_ALL_ARGUMENT => return controlled::write_guard_plan(file, dir, program, true),
+            _ => {}
+        }
+    }
     let mut options = Options::parse(args)?;
     if options.help {
         print!("{USAGE}");

@@ -6,16 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atomicity;
 mod clocks;
 pub mod deadlock;
 pub mod foresee;
+pub mod graph;
 pub mod history;
 pub mod import;
+pub mod invariant;
 pub mod lost_wakeup;
 pub mod names;
 pub mod predict;
 pub mod prediction;
 mod rows;
+pub mod sections;
 pub mod serializability;
 pub mod sound;
 pub mod std_text;

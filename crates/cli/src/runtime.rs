@@ -12,6 +12,7 @@ use selvedge_drive::build::RuntimeFiles;
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/object.o"));
 const STUB: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stub.o"));
 const LIST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.list"));
+const HEADER: &[u8] = include_bytes!("../../../include/selvedge.h");
 
 /// Why the runtime could not be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,7 @@ pub(crate) fn cache_dir() -> PathBuf {
 
 /// Unpacks what is not there yet and says where everything is.
 pub(crate) fn unpack() -> Result<RuntimeFiles, UnpackError> {
-    let hash = [OBJECT, STUB, LIST]
+    let hash = [OBJECT, STUB, LIST, HEADER]
         .iter()
         .fold(0_u64, |hash, file| hash.rotate_left(17) ^ selvedge_events::bytes::checksum(file));
     let dir = cache_dir().join(format!("runtime-{hash:016x}"));
@@ -42,7 +43,9 @@ pub(crate) fn unpack() -> Result<RuntimeFiles, UnpackError> {
         write_once(&path, bytes).map_err(|source| UnpackError { path: path.clone(), source })?;
         Ok(path)
     };
+    put("include/selvedge.h", HEADER)?;
     Ok(RuntimeFiles {
+        include: dir.join("include"),
         object: put("selvedge-rt.o", OBJECT)?,
         dynamic_list: put("selvedge.list", LIST)?,
         shared_stub: put("selvedge-stub.o", STUB)?,

@@ -77,6 +77,18 @@ fn a_program_is_built_recorded_and_shown() {
     let sites = text(&place.selvedge(&["sites", "account", "--function", "covers"]).stdout);
     assert!(sites.contains("__tsan_read4") && sites.contains("account.c:15"), "{sites}");
     assert!(text(&place.selvedge(&["index", "account"]).stdout).contains("already up to date"));
+    let args =
+        ["sections", "account", "--variable", "balance", "--pattern", "load-and-store", "--json", "sections.json"];
+    let sections = text(&place.selvedge(&args).stdout);
+    // The check in one function, the withdrawal in another; what lies between is the bug.
+    let check = "load-and-store of balance\n  from read ";
+    assert!(sections.contains(check) && sections.contains("account.c:15 in covers\n  to   write"), "{sections}");
+    assert!(sections.contains("in take; others: reads"), "{sections}");
+    let json = std::fs::read(place.path().join("sections.json")).expect("written");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let section = &json["sections"][0];
+    let shown = (&section["kind"], &section["variable"], &section["ends"][0]["allowed"]["writes"]);
+    assert_eq!(shown, (&"load-and-store".into(), &"balance".into(), &false.into()));
 }
 
 #[test]
@@ -249,4 +261,64 @@ fn the_whole_command_line_of_a_compiler_is_the_compilers() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_selvedge"), &link).expect("linked");
     let named = Command::new(&link).arg("--version").output().expect("starts");
     assert_eq!(text(&ours.stdout), text(&named.stdout));
+}
+
+/// The edges of a graph that was written as JSON: lines and contexts of both ends.
+fn edges(path: &Path) -> std::collections::BTreeSet<(String, String)> {
+    let graph: serde_json::Value = serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON");
+    let name = |end: &serde_json::Value| match end.as_u64() {
+        Some(at) => format!("{} {}", graph["nodes"][at as usize]["site"], graph["nodes"][at as usize]["context"]),
+        None => "nobody".to_owned(),
+    };
+    let edges = graph["edges"].as_array().expect("edges");
+    edges.iter().map(|edge| (name(&edge["from"]), name(&edge["to"]))).collect()
+}
+
+#[test]
+fn code_points_are_ranked_from_traces_and_live_and_later_runs_held_against_tests() {
+    let place = Place::new();
+    place.build(ACCOUNT, "account");
+    for collector in ["trace", "live", "mesi"] {
+        let (json, svg, kept) = (format!("{collector}.json"), format!("{collector}.svg"), format!("{collector}.graph"));
+        let args = ["rank", "-n", "30", "--collector", collector, "--json", &json, "--svg", &svg, "--save", &kept];
+        let ranked = place.selvedge(&[&args[..], &["--", "./account"]].concat());
+        assert_eq!(ranked.status.code(), Some(66), "{}", text(&ranked.stderr));
+        let report: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(place.path().join(&json)).expect("written")).expect("JSON");
+        let first = &report["ranking"][0];
+        let function = first["function"].as_str().expect("a function");
+        assert!(["covers", "take"].contains(&function), "{collector}: {first}");
+        assert!(first["why"].as_str().is_some_and(|why| why.contains("account.c:")), "{first}");
+        assert!(report["runs"]["fail"].as_u64() >= Some(15) && report["runs"]["pass"].as_u64() >= Some(15), "{report}");
+        assert!(text(&std::fs::read(place.path().join(&svg)).expect("written")).starts_with("<svg"));
+        assert!(text(&ranked.stdout).contains("#1 "), "{}", text(&ranked.stdout));
+    }
+    // Failing runs do what no passing one did.
+    let later = ["rank", "--baseline", "trace.graph", "--seed", "5", "--threshold", "0.5", "--", "./account"];
+    let later = place.selvedge(&later);
+    assert_eq!(later.status.code(), Some(66), "{}", text(&later.stderr));
+    assert!(text(&later.stdout).contains("New at account.c:"), "{}", text(&later.stdout));
+    let watched =
+        place.selvedge(&["rank", "--baseline", "live.graph", "--watch", "--every", "10ms", "--", "./account"]);
+    assert!(text(&watched.stderr).contains("looked "), "{}", text(&watched.stderr));
+    assert!(text(&watched.stdout).contains("the balance is"), "{}", text(&watched.stdout));
+    let wrong = place.selvedge(&["rank", "--baseline", "trace.graph", "--watch", "--", "./account"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn under_one_schedule_the_live_graph_is_that_of_the_trace() {
+    let place = Place::new();
+    place.build(ACCOUNT, "account");
+    for collector in ["trace", "live"] {
+        let json = format!("{collector}.json");
+        let args = ["rank", "-n", "40", "--label", "none", "--collector", collector, "--graph-json", &json];
+        let ranked = place.selvedge(&[&args[..], &["--", "./account"]].concat());
+        assert!(matches!(ranked.status.code(), Some(0 | 66)), "{}", text(&ranked.stderr));
+    }
+    let (trace, live) = (edges(&place.path().join("trace.json")), edges(&place.path().join("live.json")));
+    assert!(!live.is_empty());
+    assert_eq!(live.difference(&trace).count(), 0, "{:?}", live.difference(&trace).collect::<Vec<_>>());
+    // What nobody ever writes is an edge of a trace's graph only.
+    assert!(trace.difference(&live).all(|(from, _)| from == "nobody"), "{:?}", trace.difference(&live));
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::World;
 use crate::failure::{Signature, Wrong};
+use crate::guard::keys::ImageFile;
 use crate::plan::ImageSpec;
 use crate::program::{hex, unhex};
 use crate::server::Inputs;
@@ -40,6 +41,8 @@ pub struct Clip {
     pub inputs: ClipInputs,
     /// The armed sites.
     pub images: Vec<ImageSpec>,
+    /// Where the images are, as far as that is known.
+    pub files: Vec<ImageFile>,
     /// What the world looks like.
     pub world: World,
     /// Most steps.
@@ -173,6 +176,9 @@ struct FormImage {
     sites: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     table: String,
+    /// Its file, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
 }
 
 const HEX: &str = "hex:";
@@ -211,12 +217,25 @@ impl Clip {
         self.script.iter().filter(|step| step.is_preemption()).count()
     }
 
+    /// The images' files; the program's own where the clip does not say so.
+    pub fn files(&self) -> Vec<ImageFile> {
+        let own = ImageFile { build_id: self.build_id.clone(), path: self.program.clone() };
+        let others = self.files.iter().filter(|file| file.build_id != own.build_id).cloned();
+        std::iter::once(own.clone()).chain(others).collect()
+    }
+
+    /// Where an image is, if that is known.
+    fn file_of(&self, build_id: &[u8]) -> Option<&ImageFile> {
+        self.files.iter().find(|file| file.build_id == build_id)
+    }
+
     /// The clip's file, as text.
     pub fn to_json(&self) -> String {
         let image = |image: &ImageSpec| FormImage {
             build_id: hex(&image.build_id),
             sites: image.sites.iter().map(|(ordinal, id)| format!("{ordinal}:{id}")).collect::<Vec<_>>().join(" "),
             table: hex(&image.table),
+            path: self.file_of(&image.build_id).map(|file| os_text(file.path.as_os_str())),
         };
         let form = Form {
             version: VERSION,
@@ -289,7 +308,7 @@ impl Clip {
             Some(text) => Some(unpack(text).ok_or_else(|| field("by_strategy", "no strategy of this version"))?),
             None => None,
         };
-        let mut images = Vec::new();
+        let (mut images, mut files) = (Vec::new(), Vec::new());
         for image in &form.images {
             let mut sites = Vec::new();
             for pair in image.sites.split_whitespace() {
@@ -300,8 +319,12 @@ impl Clip {
             if !sites.is_sorted_by(|a: &(u32, u32), b| a.0 < b.0) {
                 return Err(field("images", "sites must ascend"));
             }
+            let build_id = unhex(&image.build_id).ok_or_else(|| field("images", "build-ids are hexadecimal"))?;
+            if let Some(path) = &image.path {
+                files.push(ImageFile { build_id: build_id.clone(), path: os("images", path)?.into() });
+            }
             images.push(ImageSpec {
-                build_id: unhex(&image.build_id).ok_or_else(|| field("images", "build-ids are hexadecimal"))?,
+                build_id,
                 sites,
                 table: unhex(&image.table).ok_or_else(|| field("images", "tables are hexadecimal"))?,
             });
@@ -322,6 +345,7 @@ impl Clip {
             script: script.collect(),
             by_strategy,
             images,
+            files,
             world: form.world,
             most_steps: form.most_steps,
             oracle: form.oracle,
@@ -404,6 +428,7 @@ mod tests {
                 stdin: vec![0, 159, 146],
             },
             images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(3, 1), (9, 0)], table: vec![] }],
+            files: vec![ImageFile { build_id: vec![1; 20], path: "/lib/one.so".into() }],
             world: World::default(),
             most_steps: 99,
             oracle: Some("true".into()),

@@ -23,6 +23,7 @@ use crate::control::{ControlRequest, Log, Seat};
 use crate::course::{Chart, Position};
 use crate::explore::{Bench, switches};
 use crate::failure::Wrong;
+use crate::intervene::Interventions;
 use crate::replay::{Alone, ReplayError, ready};
 use crate::server::ControlledRun;
 
@@ -187,13 +188,18 @@ fn steer(legs: &[Leg], seed: u64, clip: &Clip, bench: &mut Bench<'_>) -> Result<
 }
 
 fn as_clip(clip: &Clip, steered: &Steered) -> Clip {
+    clip_of(clip, &steered.run, steered.outcome, steered.wrong.clone())
+}
+
+/// A run of a clip's program as a clip of its own.
+pub fn clip_of(clip: &Clip, run: &ControlledRun, outcome: Outcome, wrong: Option<Wrong>) -> Clip {
     Clip {
-        script: switches(&steered.run),
+        script: switches(run),
         by_strategy: None,
-        outcome: steered.outcome,
-        wrong: steered.wrong.clone(),
-        steps: steered.run.answer.steps,
-        digest: steered.run.answer.digest,
+        outcome,
+        wrong,
+        steps: run.answer.steps,
+        digest: run.answer.digest,
         ..clip.clone()
     }
 }
@@ -214,7 +220,8 @@ fn seen(attempt: &Attempt<'_>, clip: &Clip, dir: &Path, timeout: Duration) -> Re
     let record = dir.join("confirm");
     let _ = std::fs::remove_dir_all(&record);
     std::fs::create_dir_all(&record).map_err(ReplayError::Prepare)?;
-    let (_, answer) = ready(clip, &record, Alone { record: true, ..Alone::default() })?.run(timeout)?;
+    let (_, answer) =
+        ready(clip, &Interventions::default(), &record, Alone { record: true, ..Alone::default() })?.run(timeout)?;
     let Ok(run) = Run::open(&record) else { return Ok(None) };
     let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(None) };
     let targets: Option<Vec<Target>> =

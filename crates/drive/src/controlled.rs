@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selvedge_findings::Outcome;
+use selvedge_trace::Survey;
 
-use crate::arm::Armed;
+use crate::arm::{Armed, ImageSites};
 use crate::clip::{Clip, ClipInputs};
 use crate::control::World;
 use crate::explore::inputs_here;
@@ -52,6 +53,7 @@ impl Prepared {
             build_id: self.program.build_id.clone(),
             inputs,
             images: self.images.clone(),
+            files: self.surveyed.files(),
             world,
             most_steps,
             oracle,
@@ -148,6 +150,24 @@ pub fn prepare(
     let argv: Vec<OsString> = std::iter::once(&guest.program).chain(&guest.args).cloned().collect();
     let inputs = inputs_here(&program.path, argv, stdin_file).map_err(PrepareError::Scratch)?;
     Ok(Prepared { program, inputs, stdin, images, armed, surveyed, scratch })
+}
+
+/// Makes the program of a clip ready, as it was when the clip was made.
+pub fn of_clip(clip: &Clip) -> Result<Prepared, PrepareError> {
+    let program = Program::find(clip.program.as_os_str(), "".as_ref())?;
+    let scratch = scratch()?;
+    let inputs = clip.unpack(scratch.path()).map_err(PrepareError::Input)?;
+    let images = clip.files().iter().filter_map(|file| ImageSites::load(&file.path, &file.build_id)).collect();
+    let surveyed = Surveyed { survey: Survey::default(), images, runs: 0, kept: true, end: None, lost: false };
+    Ok(Prepared {
+        program,
+        inputs,
+        stdin: clip.inputs.stdin.clone(),
+        images: clip.images.clone(),
+        armed: Armed::default(),
+        surveyed,
+        scratch,
+    })
 }
 
 /// A directory for files of controlled runs, in memory where the system has room for such.

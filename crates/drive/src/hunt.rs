@@ -3,7 +3,7 @@
 //! Only runs that passed are predicted from: what they hide is what nobody has seen yet. A run that fails by itself is
 //! kept as a clip.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::Prediction;
@@ -17,6 +17,7 @@ use crate::confirm::{Effort, Verdict};
 use crate::control::World;
 use crate::controlled::Prepared;
 use crate::failure::{Wrong, outcome, wrong};
+use crate::intervene::Interventions;
 use crate::pursue::pursue;
 use crate::replay::{Alone, ReplayError, ready};
 use crate::run::{RunGuestError, Stop, ask_oracle};
@@ -207,30 +208,36 @@ pub fn base_clip(prepared: &Prepared, options: &HuntOptions) -> Clip {
 }
 
 /// The schedule of a recorded run: the default policy first, then chance in two ways.
-fn spec(options: &HuntOptions, number: u32) -> Option<Spec> {
+pub fn spec(seed: u64, number: u32) -> Option<Spec> {
     let kind = match number {
         0 => return None,
         number if number % 2 == 1 => StrategyKind::Random,
         _ => StrategyKind::Pos,
     };
-    let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(number));
+    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(number));
     Some(Spec { kind, seed, ..Spec::default() })
 }
 
 fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) -> Result<Recorded, HuntError> {
     let dir: PathBuf = prepared.scratch.path().join(format!("recorded-{number}"));
-    std::fs::create_dir_all(&dir).map_err(HuntError::Dir)?;
-    let clip = Clip { by_strategy: spec(options, number), ..base.clone() };
+    let clip = Clip { by_strategy: spec(options.seed, number), ..base.clone() };
+    let how = Alone { record: true, ..Alone::default() };
+    record_clip(clip, &dir, options.effort.timeout, how)
+}
+
+/// Observes a run of a clip, which says how it is judged; its files go to `dir`.
+pub fn record_clip(clip: Clip, dir: &Path, timeout: Duration, how: Alone) -> Result<Recorded, HuntError> {
+    std::fs::create_dir_all(dir).map_err(HuntError::Dir)?;
     let begin = Instant::now();
-    let (end, answer) = ready(&clip, &dir, Alone { record: true, ..Alone::default() })?.run(options.effort.timeout)?;
+    let (end, answer) = ready(&clip, &Interventions::default(), dir, how)?.run(timeout)?;
     let duration = begin.elapsed();
     let run = ControlledRun { end, answer, duration };
     let mut label = outcome(&run);
-    if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (&options.oracle, label) {
-        label = ask_oracle(oracle, &dir, end)?;
+    if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (&clip.oracle, label) {
+        label = ask_oracle(oracle, dir, end)?;
     }
-    let wrong: Option<Wrong> = wrong(&run, &label, &dir);
-    let opened = Run::open(&dir).unwrap_or(Run { processes: Vec::new() });
+    let wrong: Option<Wrong> = wrong(&run, &label, dir);
+    let opened = Run::open(dir).unwrap_or(Run { processes: Vec::new() });
     let events = opened.processes.iter().map(|process| process.summary().events).sum();
     let clip = Clip { outcome: label, wrong, steps: run.answer.steps, digest: run.answer.digest, ..clip };
     Ok(Recorded { clip, run: opened, events, duration })

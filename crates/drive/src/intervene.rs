@@ -1,12 +1,36 @@
-//! Interventions by name: what a command line asks to be done about bugs, before it becomes part of a plan.
+//! Interventions: what a command line asks to be done about bugs, and the same as part of a plan for one build.
 
 use std::path::{Path, PathBuf};
 
-use selvedge_events::plan::Intervene;
+use selvedge_analyze::invariant::Invariants;
+use selvedge_events::plan::{self, Intervene};
 
-/// What to do about bugs, each with the file that it reads.
+use crate::guard::choose::{Choice, choose};
+use crate::guard::compile::{CompileError, Guard, GuardHow};
+use crate::guard::file::{InvariantsError, parse};
+use crate::guard::keys::{ImageFile, Keyed};
+use crate::plan::{ImageSpec, WritePlanError};
+
+/// What to do about bugs, as it was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked(Vec<(PathBuf, Source)>);
+
+/// What a guard is made from.
+#[derive(Clone, Debug)]
+enum Source {
+    Invariants(Box<Invariants>),
+    Plan(Vec<u8>),
+}
+
+/// What to do about bugs in one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Interventions(Vec<(Intervene, PathBuf)>);
+pub struct Interventions {
+    payloads: Vec<(Intervene, Vec<u8>)>,
+    /// How what was asked for fits the build, in sentences.
+    pub fits: Vec<String>,
+    /// The options that ask for it again.
+    pub again: String,
+}
 
 /// Why an intervention cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -30,28 +54,82 @@ pub enum InterveneError {
         /// Why.
         source: std::io::Error,
     },
+    /// The invariants in it.
+    #[error(transparent)]
+    Invariants(#[from] InvariantsError),
+    /// It does not fit the build.
+    #[error("--guard {}", file.display())]
+    Guard {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: CompileError,
+    },
+    /// It does not fit into a plan.
+    #[error("cannot write the plan")]
+    Plan(#[from] WritePlanError),
 }
 
 /// The interventions that the runtime of this version has.
-const SUPPORTED: &[Intervene] = &[];
+const SUPPORTED: &[Intervene] = &[Intervene::Guard];
 
-impl Interventions {
-    /// Adds one.
+impl Asked {
+    /// Adds one: invariants, or a plan that has a guard.
     pub fn add(&mut self, kind: Intervene, file: Option<&Path>) -> Result<(), InterveneError> {
         let Some(file) = file else { return Ok(()) };
-        let path =
-            file.canonicalize().map_err(|source| InterveneError::Read { kind, file: file.to_owned(), source })?;
+        let read = |source| InterveneError::Read { kind, file: file.to_owned(), source };
+        let path = file.canonicalize().map_err(read)?;
         if !SUPPORTED.contains(&kind) {
             return Err(InterveneError::Unsupported { kind, file: file.to_owned() });
         }
-        self.0.push((kind, path));
+        let bytes = std::fs::read(&path).map_err(read)?;
+        let source = if bytes.starts_with(&plan::MAGIC) {
+            Source::Plan(bytes)
+        } else {
+            Source::Invariants(Box::new(parse(file, &bytes)?))
+        };
+        self.0.push((file.to_owned(), source));
         Ok(())
+    }
+
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was asked for, in a run that arms these sites of these images.
+    pub fn beside(&self, armed: &[ImageSpec], files: &[ImageFile]) -> Result<Interventions, InterveneError> {
+        let mut all = Interventions::default();
+        for (file, source) in &self.0 {
+            let refused = |source| InterveneError::Guard { file: file.clone(), source };
+            let mut guard = match source {
+                Source::Plan(bytes) => Guard::in_plan(bytes).map_err(refused)?,
+                Source::Invariants(invariants) => {
+                    // Hot or not: where schedules are tried, time is not what matters.
+                    let chosen = choose(invariants, &Choice::default()).invariants;
+                    let images = Keyed::load_all(files);
+                    Guard::of(&chosen, &images, &GuardHow::default()).map_err(refused)?
+                }
+            };
+            let (table, unarmed) = guard.beside(armed);
+            guard.fit.unarmed = unarmed;
+            all.payloads.push((Intervene::Guard, table.to_bytes()?));
+            all.fits.push(format!("--guard {}: {}", file.display(), guard.fit));
+            all.again.push_str(&format!(" --guard {}", file.display()));
+        }
+        Ok(all)
+    }
+}
+
+impl Interventions {
+    /// A guard by its table.
+    pub fn guard(table: Vec<u8>) -> Interventions {
+        Interventions { payloads: vec![(Intervene::Guard, table)], ..Interventions::default() }
     }
 
     /// As a plan has them.
     pub fn in_plan(&self) -> Vec<(Intervene, Vec<u8>)> {
-        let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
-        self.0.iter().map(|(kind, path)| (*kind, bytes(path))).collect()
+        self.payloads.clone()
     }
 }
 
@@ -61,9 +139,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_said_and_what_is_not_asked_for_is_nothing() {
-        let mut all = Interventions::default();
+        let mut all = Asked::default();
         assert!(all.add(Intervene::Guard, None).is_ok());
-        assert!(all.in_plan().is_empty());
+        assert!(all.is_empty() && all.beside(&[], &[]).expect("nothing").in_plan().is_empty());
         let missing = all.add(Intervene::Heal, Some(Path::new("/no/such"))).expect_err("no file");
         assert_eq!(missing.to_string(), "--heal /no/such: cannot read it");
         let unsupported = all.add(Intervene::Enforce, Some(Path::new("/"))).expect_err("not yet");

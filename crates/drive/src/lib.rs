@@ -3,7 +3,7 @@
 //!
 //! [`build`] is the compiler wrapper. [`plan`] writes what the runtime is to do, [`arm`] chooses the
 //! sites for it from a survey, [`run`] runs a guest once, [`store`] keeps runs on disk, [`survey`] and
-//! [`record`] put these together.
+//! [`record`] put these together. [`sections`] lists the atomic sections that a program's code suggests.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,10 @@ pub mod confirm;
 pub mod control;
 pub mod controlled;
 pub mod course;
+pub mod detect;
 pub mod explore;
 pub mod failure;
+pub mod guard;
 pub mod guest_input;
 pub mod hunt;
 pub mod intervene;
@@ -23,9 +25,13 @@ pub mod minimize;
 pub mod plan;
 pub mod program;
 pub mod pursue;
+pub mod rank;
 pub mod record;
 pub mod replay;
 pub mod run;
+pub mod sections;
 pub mod server;
 pub mod store;
 pub mod survey;
+pub mod vary;
+pub mod watch;

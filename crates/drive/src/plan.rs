@@ -24,7 +24,9 @@ pub struct PlanSpec {
     pub trace_limit: u64,
     /// The control file of a controlled schedule; `None` leaves threads to the system.
     pub control: Option<Control>,
-    /// What is done about bugs, each with the file that it reads.
+    /// For a graph: events of a context, and bits of an address below a location's number.
+    pub graph: (u8, u8),
+    /// What is done about bugs, each with what it needs to know.
     pub interventions: Vec<(Intervene, Vec<u8>)>,
     /// What is said about images.
     pub images: Vec<ImageSpec>,
@@ -57,6 +59,9 @@ pub enum WritePlanError {
     /// Offsets have 32 bits.
     #[error("the plan would exceed 4 GiB")]
     TooLarge,
+    /// A table has room for so many.
+    #[error("more sites would be guarded than the {} that a table has room for", selvedge_events::guard::MOST_SITES)]
+    TooManySites,
 }
 
 impl PlanSpec {
@@ -70,6 +75,7 @@ impl PlanSpec {
             memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
             trace_limit: DEFAULT_TRACE_LIMIT,
             control: None,
+            graph: (5, 2),
             interventions: Vec::new(),
             images: Vec::new(),
         }
@@ -127,6 +133,7 @@ impl PlanSpec {
         for field in [interventions, u32::from(count)] {
             bytes.extend(field.to_le_bytes());
         }
+        bytes.extend([self.graph.0, self.graph.1]);
         bytes.resize(layout::HEADER, 0);
         bytes.extend(rows);
         bytes.extend(tail.bytes);
@@ -173,6 +180,7 @@ mod tests {
             trace_limit: plan.trace_limit,
             control: (plan.schedule == Schedule::Controlled)
                 .then(|| Control { file: plan.control_file().to_vec(), server: plan.server() }),
+            graph: (plan.graph().0 as u8, plan.graph().1 as u8),
             interventions: plan.interventions().map(|(kind, file)| (kind, file.to_vec())).collect(),
             images: plan
                 .images()
@@ -198,7 +206,8 @@ mod tests {
     proptest! {
         #[test]
         fn plans_round_trip(
-            observe in prop_oneof![Just(Observe::Nothing), Just(Observe::Survey), Just(Observe::Record)],
+            observe in prop_oneof![Just(Observe::Nothing), Just(Observe::Survey), Just(Observe::Record), Just(Observe::Graph)],
+            graph in (0_u8..=8, prop_oneof![Just(2_u8), Just(6)]),
             arm_all in any::<bool>(),
             out_dir in proptest::collection::vec(any::<u8>(), 0..100),
             memory_limit_mb in any::<u32>(),
@@ -217,7 +226,8 @@ mod tests {
             images in proptest::collection::vec(image(), 0..5),
         ) {
             let control = control.map(|(file, server)| Control { file, server });
-            let spec = PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, control, interventions, images };
+            let spec =
+                PlanSpec { observe, arm_all, out_dir, memory_limit_mb, trace_limit, control, graph, interventions, images };
             prop_assert_eq!(read_back(&spec.to_bytes().expect("small")), spec);
         }
     }

@@ -14,8 +14,9 @@ use crate::arm::Armed;
 use crate::clip::{Clip, ClipError, ClipInputs};
 use crate::control::{Answer, ControlFile, ControlRequest};
 use crate::explore::inputs_here;
+use crate::guard::keys::ImageFile;
 use crate::guest_input::GuestInput;
-use crate::intervene::Interventions;
+use crate::intervene::{Asked, InterveneError, Interventions};
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TRACE_LIMIT, ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{FindProgramError, Program, hex};
 use crate::run::{Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
@@ -44,7 +45,7 @@ pub struct RecordOptions {
     /// Who decides which thread runs; `None` leaves it to the system.
     pub control: Option<ControlRequest>,
     /// What is done about bugs.
-    pub interventions: Interventions,
+    pub interventions: Asked,
 }
 
 /// What comes after the survey.
@@ -72,7 +73,7 @@ impl Default for RecordOptions {
             trace_limit: DEFAULT_TRACE_LIMIT,
             memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
             control: None,
-            interventions: Interventions::default(),
+            interventions: Asked::default(),
         }
     }
 }
@@ -105,6 +106,9 @@ pub enum RecordError {
     /// A trace.
     #[error("cannot read what the run left")]
     Trace(#[source] OpenRunError),
+    /// What was to be done about bugs.
+    #[error(transparent)]
+    Intervene(#[from] InterveneError),
 }
 
 impl RecordError {
@@ -122,7 +126,7 @@ impl RecordError {
             RecordError::Survey(SurveyError::NotInstrumented { .. }) => ExitCode::Usage.code(),
             // As a shell has it for an interrupted command.
             RecordError::Survey(SurveyError::Stopped) => 130,
-            RecordError::Store(StoreError::Create { .. }) => ExitCode::Usage.code(),
+            RecordError::Store(StoreError::Create { .. }) | RecordError::Intervene(_) => ExitCode::Usage.code(),
             _ => ExitCode::Internal.code(),
         }
     }
@@ -146,6 +150,8 @@ pub enum Step<'a> {
         /// How many.
         armed: Armed,
     },
+    /// What is done about bugs, and how it fits the program.
+    Intervening(&'a Interventions),
     /// The plan of a recording was written.
     PlanWritten {
         /// Where.
@@ -266,11 +272,14 @@ pub fn record(
     let surveyed = survey(&request, &mut input, &mut |run| each(Step::Surveying { run, of: options.survey_runs }))?;
     let (images, armed) = if options.control.is_some() { surveyed.arm_controlled() } else { surveyed.arm() };
     each(Step::Armed { surveyed: &surveyed, armed });
+    let files = surveyed.files();
+    let setting = Setting { interventions: options.interventions.beside(&images, &files)?, images, files };
+    each(Step::Intervening(&setting.interventions));
     match &options.then {
         Then::Nothing => return Ok(Recorded::default()),
         Then::WritePlan(file) => {
             let traces = store.direct_dir()?;
-            write_whole(file, &plan(options, &images, &traces, None)?)?;
+            write_whole(file, &plan(options, &setting, &traces, None)?)?;
             // A program may be started elsewhere.
             let file = file.canonicalize().unwrap_or_else(|_| file.clone());
             each(Step::PlanWritten { file: &file, traces: &traces });
@@ -295,7 +304,7 @@ pub fn record(
             recorded.stopped = true;
             break;
         }
-        let one = record_once(store, &found, &start, options, number, &images, stop, &mut input)?;
+        let one = record_once(store, &found, &start, options, number, &setting, stop, &mut input)?;
         recorded.progress.tally.add(&one.outcome);
         recorded.progress.events += one.totals.events;
         recorded.progress.elapsed = begin.elapsed();
@@ -306,6 +315,13 @@ pub fn record(
     Ok(recorded)
 }
 
+/// What all runs have.
+struct Setting {
+    images: Vec<ImageSpec>,
+    files: Vec<ImageFile>,
+    interventions: Interventions,
+}
+
 #[expect(clippy::too_many_arguments, reason = "the loop above is its only caller")]
 fn record_once(
     store: &Store,
@@ -313,7 +329,7 @@ fn record_once(
     start: &RunStart,
     options: &RecordOptions,
     number: u32,
-    images: &[ImageSpec],
+    setting: &Setting,
     stop: &Stop,
     input: &mut GuestInput,
 ) -> Result<RunRecord, RecordError> {
@@ -330,7 +346,7 @@ fn record_once(
         }
         None => None,
     };
-    write_whole(&plan_file, &plan(options, images, &dir, control.as_ref().map(|(file, _)| file))?)?;
+    write_whole(&plan_file, &plan(options, setting, &dir, control.as_ref().map(|(file, _)| file))?)?;
     let output = match (options.runs, &options.oracle) {
         (1, None) => GuestOutput::Inherit,
         (1, Some(_)) => GuestOutput::Tee(dir.clone()),
@@ -358,7 +374,7 @@ fn record_once(
     };
     if let Some((answer, request)) = answered {
         let stdin = input.contents().unwrap_or_default();
-        clip(guest, start, images, options, (&answer, &request), outcome, stdin)?.save(&dir.join(RUN_CLIP))?;
+        clip(guest, start, setting, options, (&answer, &request), outcome, stdin)?.save(&dir.join(RUN_CLIP))?;
     }
     let totals = match Run::open(&dir) {
         Ok(run) => Totals::of(&run),
@@ -377,7 +393,7 @@ pub const RUN_CLIP: &str = "run.clip";
 fn clip(
     guest: &Guest,
     start: &RunStart,
-    images: &[ImageSpec],
+    setting: &Setting,
     options: &RecordOptions,
     (answer, request): (&Answer, &ControlRequest),
     outcome: Outcome,
@@ -390,7 +406,8 @@ fn clip(
         program,
         build_id: crate::program::unhex(&start.build_id).unwrap_or_default(),
         inputs: ClipInputs { argv: inputs.argv, dir: inputs.dir, env: inputs.env, stdin },
-        images: images.to_vec(),
+        images: setting.images.clone(),
+        files: setting.files.clone(),
         world: request.world,
         most_steps: request.most_steps,
         oracle: options.oracle.clone(),
@@ -405,16 +422,16 @@ fn clip(
 
 fn plan(
     options: &RecordOptions,
-    images: &[ImageSpec],
+    setting: &Setting,
     out_dir: &Path,
     control: Option<&ControlFile>,
 ) -> Result<Vec<u8>, WritePlanError> {
     let mut plan = PlanSpec::new(Observe::Record, out_dir);
     plan.trace_limit = options.trace_limit;
     plan.memory_limit_mb = options.memory_limit_mb;
-    plan.images = images.to_vec();
+    plan.images.clone_from(&setting.images);
     plan.control = control.map(ControlFile::in_plan);
-    plan.interventions = options.interventions.in_plan();
+    plan.interventions = setting.interventions.in_plan();
     plan.to_bytes()
 }
 

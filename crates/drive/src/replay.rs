@@ -113,6 +113,8 @@ pub struct Alone {
     pub until: Option<(ThreadIx, u32)>,
     /// Whether to leave a trace.
     pub record: bool,
+    /// Whether to collect a graph instead: events of a context, and bits of an address below a location's number.
+    pub graph: Option<(u8, u8)>,
     /// Whether the guest has our output.
     pub inherit: bool,
 }
@@ -131,16 +133,23 @@ pub struct Ready {
 }
 
 /// Prepares a replay in a process of its own; its files and trace go to `dir`.
-pub fn ready(clip: &Clip, dir: &Path, how: Alone) -> Result<Ready, ReplayError> {
+pub fn ready(clip: &Clip, interventions: &Interventions, dir: &Path, how: Alone) -> Result<Ready, ReplayError> {
     clip.check_build()?;
     let inputs = clip.unpack(dir).map_err(ReplayError::Prepare)?;
     let control = ControlFile::create(&dir.join("control"), 1 << 20).map_err(ReplayError::Prepare)?;
     let mut asked = request(clip, &clip.script, Log::All);
     asked.until = how.until;
     control.ask(&asked, false).map_err(ReplayError::Prepare)?;
-    let mut plan = PlanSpec::new(if how.record { Observe::Record } else { Observe::Nothing }, dir);
+    let observe = match how {
+        Alone { graph: Some(_), .. } => Observe::Graph,
+        Alone { record: true, .. } => Observe::Record,
+        _ => Observe::Nothing,
+    };
+    let mut plan = PlanSpec::new(observe, dir);
+    plan.graph = how.graph.unwrap_or(plan.graph);
     plan.images.clone_from(&clip.images);
     plan.control = Some(control.in_plan());
+    plan.interventions = interventions.in_plan();
     let plan_file = dir.join("plan");
     std::fs::write(&plan_file, plan.to_bytes()?).map_err(ReplayError::Prepare)?;
     let mut command = command_of(&inputs, &plan_file);

@@ -239,6 +239,22 @@ impl Store {
         self.dir.join("survey").join(format!("{key}.survey"))
     }
 
+    /// Makes a directory for the logs of a guard.
+    pub fn new_guard(&self) -> Result<PathBuf, StoreError> {
+        let dir = self.dir.join("guard");
+        let create = |path: &Path, source| StoreError::Create { path: path.to_owned(), source };
+        fs::create_dir_all(&dir).map_err(|source| create(&dir, source))?;
+        for number in 1..=u32::MAX {
+            let path = dir.join(format!("{number:04}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(create(&path, source)),
+            }
+        }
+        Err(create(&dir, io::Error::from(io::ErrorKind::AlreadyExists)))
+    }
+
     /// Makes a directory for a new run; its number is one above the greatest.
     pub fn new_run(&self) -> Result<(u32, PathBuf), StoreError> {
         let mut id = self.ids()?.last().copied().unwrap_or(0);

@@ -18,6 +18,7 @@ use selvedge_trace::{OpenRunError, Run, Survey};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Armed, ImageSites, arm, arm_controlled};
+use crate::guard::keys::ImageFile;
 use crate::guest_input::GuestInput;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{Program, hex, unhex};
@@ -98,6 +99,11 @@ pub struct Surveyed {
 }
 
 impl Surveyed {
+    /// Where the images are.
+    pub fn files(&self) -> Vec<ImageFile> {
+        self.images.iter().map(ImageFile::from).collect()
+    }
+
     /// Chooses and numbers the sites to arm; none where nothing is known of what ran.
     pub fn arm(&self) -> (Vec<ImageSpec>, Armed) {
         if self.lost {

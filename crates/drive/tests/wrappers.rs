@@ -40,6 +40,7 @@ fn act_as_compiler(driver: Driver, args: &[OsString]) -> u8 {
         object: home.join("runtime/rt.o"),
         dynamic_list: home.join("runtime/hooks.list"),
         shared_stub: home.join("runtime/stub.o"),
+        include: home.join("runtime/include"),
     };
     let own = std::env::current_exe().expect("a running program has a path");
     let log = home.join("linked.log");

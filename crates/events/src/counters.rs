@@ -49,6 +49,10 @@ counters! {
     Signals = "signals handled",
     /// Modules beyond the 63 that a code address can name.
     ModulesUnnamed = "images beyond the number that a trace can name",
+    /// Edges that found no room in the graph's table.
+    GraphFull = "communication that is not in the graph because its table was full",
+    /// Locations that found no memory for the graph.
+    GraphNoMemory = "accesses that the graph does not know because it reached its memory limit",
 }
 
 /// Room for counters in the trace header.

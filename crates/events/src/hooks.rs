@@ -378,14 +378,17 @@ const LIBC: [Hook; 16] = [
     plain("__memset_chk", HookClass::Libc, 4),
 ];
 
-const COUNT: usize = ACCESS.len() + 5 * 12 + REST.len() + LIBC.len();
+/// Annotations of `selvedge.h`.
+const OWN: [Hook; 1] = [plain("selvedge_guard_address", HookClass::Annotation, 1)];
+
+const COUNT: usize = ACCESS.len() + 5 * 12 + REST.len() + LIBC.len() + OWN.len();
 const _: () = assert!(COUNT <= 256, "a hook index is one byte");
 
 /// Every hook, one row each. The order is part of the site-table format: append only, and raise
 /// [`crate::site_table::VERSION`] on any other change.
 pub const HOOKS: [Hook; COUNT] = {
     let mut all = [ACCESS[0]; COUNT];
-    let groups: [&[Hook]; 8] = [&ACCESS, &ATOMIC8, &ATOMIC16, &ATOMIC32, &ATOMIC64, &ATOMIC128, &REST, &LIBC];
+    let groups: [&[Hook]; 9] = [&ACCESS, &ATOMIC8, &ATOMIC16, &ATOMIC32, &ATOMIC64, &ATOMIC128, &REST, &LIBC, &OWN];
     let mut group = 0;
     let mut at = 0;
     while group < groups.len() {

@@ -14,7 +14,9 @@
 pub mod bytes;
 pub mod control;
 pub mod counters;
+pub mod detect;
 pub mod event;
+pub mod guard;
 pub mod hooks;
 pub mod id;
 pub mod interpose;

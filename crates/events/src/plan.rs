@@ -2,7 +2,7 @@
 //! layout that needs no allocation to read.
 //!
 //! Three independent parts compose: *schedule*, *observe*, *intervene*. Schedules are free or controlled; there
-//! are two observers; interventions are named with the file that each reads.
+//! are three observers; interventions are named with what each needs to know, its *payload*.
 //!
 //! ```text
 //! 0   magic "SLVPLAN1"     8  version u32      12  header length u32 (128)
@@ -13,10 +13,11 @@
 //! 64  control file at u32  68 control file length u32
 //! 72  server: descriptor for commands i32       76 for answers i32 (-1: none)
 //! 80  interventions at u32 84 interventions u32 (their number is in intervene too)
+//! 88  graph: events of a context u8  89 bits of an address below a location's number u8
 //! image, 64 bytes: 0 build-id 32 bytes | 32 length u32 | 36 sites at u32 | 40 sites u32
 //!                  44 site table at u32 | 48 site table length u32 (0: the image carries its own)
 //! armed site, 8 bytes: ordinal u32 | id u32
-//! intervention, 12 bytes: kind u32 | file at u32 | file length u32
+//! intervention, 12 bytes: kind u32 | payload at u32 | payload length u32
 //! ```
 
 use crate::bytes::{array_at, checksum, slice_at, u32_at, u64_at};
@@ -29,7 +30,7 @@ pub const POINT_AFTER: u32 = 1 << 31;
 /// First bytes.
 pub const MAGIC: [u8; 8] = *b"SLVPLAN1";
 /// Format version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header.
 pub const HEADER: usize = 128;
 /// Bytes of an image row.
@@ -49,6 +50,8 @@ pub enum Observe {
     Survey = 1,
     /// The events of armed sites and all synchronisation.
     Record = 2,
+    /// Who got data from whom at armed sites, and in which context.
+    Graph = 3,
 }
 
 /// Who decides which thread runs.
@@ -71,6 +74,8 @@ pub enum Intervene {
     Heal = 2,
     /// Holds locks that make sections atomic.
     Enforce = 3,
+    /// Makes threads wait with an access announced, and looks who comes.
+    Noise = 4,
 }
 
 impl Intervene {
@@ -80,6 +85,7 @@ impl Intervene {
             1 => Intervene::Guard,
             2 => Intervene::Heal,
             3 => Intervene::Enforce,
+            4 => Intervene::Noise,
             _ => return None,
         })
     }
@@ -90,6 +96,7 @@ impl Intervene {
             Intervene::Guard => "guard",
             Intervene::Heal => "heal",
             Intervene::Enforce => "enforce",
+            Intervene::Noise => "detect",
         }
     }
 }
@@ -207,6 +214,7 @@ impl<'a> Plan<'a> {
             0 => Observe::Nothing,
             1 => Observe::Survey,
             2 => Observe::Record,
+            3 => Observe::Graph,
             _ => return Err(PlanError::Field { at: 32 }),
         };
         let schedule = match fixed[33] {
@@ -273,7 +281,13 @@ impl<'a> Plan<'a> {
         (commands > 0 && answers > 0).then_some((commands, answers))
     }
 
-    /// What is done about bugs, each with its file.
+    /// What a graph is of: events of a context, and bits of an address below a location's number.
+    pub fn graph(&self) -> (u32, u32) {
+        let at = |at| self.bytes.get(at).copied().map_or(0, u32::from);
+        (at(88).min(8), if at(89) == 6 { 6 } else { 2 })
+    }
+
+    /// What is done about bugs, each with its payload.
     pub fn interventions(&self) -> impl Iterator<Item = (Intervene, &'a [u8])> + '_ {
         let count = u32_at(self.bytes, 84).unwrap_or(0);
         (0..count).filter_map(|number| self.intervention(number))

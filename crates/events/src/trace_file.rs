@@ -24,6 +24,7 @@
 //! live block: slots of SLOT bytes from PAGE on; 20 = how many
 //! sites:  entries of 16 bytes from 64 on: id u32 | offset u32 | hook u8 | 7 zero
 //! survey: 24 = first id u32; a u64 per id from 64 on
+//! graph:  24 = edges u64 | 32 events of a context u32 | 36 bits below a location's number u32; rows from 64 on ([`graph`])
 //! module: 24 load base u64 | 32 end u64 | 40 build-id length u32 | 44 path length u32 | 48 zero
 //!         from 64 on: build-id, then path
 //! ```
@@ -112,6 +113,8 @@ pub enum ChunkKind {
     Survey = 4,
     /// A loaded image.
     Module = 5,
+    /// Edges of a communication graph.
+    Graph = 6,
 }
 
 impl ChunkKind {
@@ -123,6 +126,7 @@ impl ChunkKind {
             3 => ChunkKind::Sites,
             4 => ChunkKind::Survey,
             5 => ChunkKind::Module,
+            6 => ChunkKind::Graph,
             _ => return None,
         })
     }
@@ -138,4 +142,73 @@ pub mod survey {
     pub const SEEN: u64 = 1 << 34;
     /// The low half: how often, saturating.
     pub const HITS: u64 = u32::MAX as u64;
+}
+
+/// Rows of a graph chunk, a hash table: key | first node | second node | times in the low half, edges before it in the
+/// high half. A row counts when its second node is there. A node is site id + 1 and context; 0 is nobody.
+pub mod graph {
+    /// Where a chunk has the number of edges.
+    pub const EDGES: usize = 24;
+    /// Where it has the events of a context.
+    pub const DEPTH: usize = 32;
+    /// Where it has the bits of an address below a location's number.
+    pub const SHIFT: usize = 36;
+    /// Bytes of a row.
+    pub const ROW: usize = 32;
+    /// Rows of a chunk.
+    pub const ROWS: usize = 1 << 16;
+    /// Bits of a node below its site.
+    pub const CONTEXT_BITS: u32 = 18;
+
+    /// A read of what another thread wrote.
+    pub const LOCAL_READ: u32 = 0;
+    /// A write over what another thread read or wrote.
+    pub const LOCAL_WRITE: u32 = 1;
+    /// Another thread's read of what this one wrote.
+    pub const REMOTE_READ: u32 = 2;
+    /// Another thread's write over what this one read or wrote.
+    pub const REMOTE_WRITE: u32 = 3;
+
+    /// A site in a context.
+    pub const fn node(site: u32, context: u32) -> u64 {
+        (site as u64 + 1) << CONTEXT_BITS | context as u64
+    }
+
+    /// The site and context of a node; `None` for nobody.
+    pub const fn split(node: u64) -> Option<(u32, u32)> {
+        match (node >> CONTEXT_BITS).checked_sub(1) {
+            Some(site) => Some((site as u32, (node & ((1 << CONTEXT_BITS) - 1)) as u32)),
+            None => None,
+        }
+    }
+
+    /// A context after another event: two bits each, oldest first, below a mark; the oldest goes where there is no room.
+    pub const fn pushed(context: u32, event: u32, depth: u32) -> u32 {
+        let mark = 1 << (2 * depth);
+        let next = context << 2 | event;
+        if next >= mark << 1 { next & (mark - 1) | mark } else { next }
+    }
+
+    /// The key of an edge; never 0. Two edges with one key would be one: of a million, about one pair in thirty million such
+    /// tables.
+    pub const fn key(from: u64, to: u64) -> u64 {
+        let mixed =
+            (from ^ to.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ to.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed ^ mixed >> 29) | 1 << 63
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn nodes_round_trip_and_contexts_keep_the_latest() {
+            assert_eq!(split(node(7, 0b1_0110)), Some((7, 0b1_0110)));
+            assert_eq!((split(0), split(node(0, 1))), (None, Some((0, 1))));
+            let all = [0, 1, 2, 3].into_iter().fold(1, |context, event| pushed(context, event, 3));
+            assert_eq!(all, 0b1_01_10_11);
+            assert_eq!(pushed(1, 3, 0), 1);
+        }
+    }
 }

@@ -1,15 +1,17 @@
 //! The stable types of results: what other programs may read from ours.
 //!
 //! [`exit`] is the table of exit codes, [`outcome`] the label of a run, [`report`] the JSON that every
-//! command with findings can write. Fields are only ever added; a change of meaning raises
+//! command with findings can write, [`ranking`] what rankings add to it. Fields are only ever added; a change of meaning raises
 //! [`report::VERSION`].
 
 #![forbid(unsafe_code)]
 
 pub mod exit;
 pub mod outcome;
+pub mod ranking;
 pub mod report;
 
 pub use exit::{EXIT_CODES, ExitCode};
 pub use outcome::{Outcome, Tally};
+pub use ranking::{RankedEdge, RankedNode, RankedPoint};
 pub use report::{Access, Figures, Finding, Harm, Kind, Program, Report, Runs, Status};

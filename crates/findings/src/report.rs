@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Tally;
+use crate::ranking::RankedPoint;
 
 /// Version of the document.
 ///
@@ -26,12 +27,15 @@ pub struct Report {
     /// How much was looked at and tried, by commands that predict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
+    /// Code points by how likely they are the bug, by commands that rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<Vec<RankedPoint>>,
 }
 
 impl Report {
     /// A report of the current version.
     pub fn new(program: Program, runs: Runs, findings: Vec<Finding>) -> Report {
-        Report { version: VERSION, program, runs, findings, figures: None }
+        Report { version: VERSION, program, runs, findings, figures: None, ranking: None }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Function {
     pub group: u32,
     /// Whether the range belongs to the in-process runtime.
     pub(crate) runtime: bool,
+    /// Whether its own name is known in one object file only.
+    local: bool,
 }
 
 impl Function {
@@ -110,6 +112,7 @@ impl Functions {
                 part: symbol.map_or(Part::Hot, |symbol| frame_symbol(symbol).1),
                 group: 0,
                 runtime: found.runtime,
+                local: found.best.is_none_or(|(binding, ..)| binding == Binding::Local),
             });
         }
         functions.join_parts(&files);
@@ -130,6 +133,12 @@ impl Functions {
     pub fn at(&self, offset: u64) -> Option<&Function> {
         let after = self.all.partition_point(|function| function.start <= offset);
         self.all.get(after.checked_sub(1)?).filter(|function| offset < function.end)
+    }
+
+    /// Whether other object files may have a function of this name: no part of it has a name that all share.
+    pub(crate) fn is_local(&self, function: &Function) -> bool {
+        let parts = self.groups.get(function.group as usize).map_or(&[][..], |group| &group.parts);
+        function.local && parts.iter().filter_map(|part| self.all.get(*part as usize)).all(|part| part.local)
     }
 
     fn join_parts(&mut self, files: &[u32]) {

@@ -231,6 +231,17 @@ impl Image {
         self.elf.segments.iter().filter(code).map(|segment| (segment.vaddr - self.base, segment.memory_size)).collect()
     }
 
+    /// Whether what lies at an offset cannot change once the program runs.
+    pub fn is_constant(&self, offset: u64) -> bool {
+        let vaddr = offset.wrapping_add(self.base);
+        let has = |segment: &Segment| vaddr.wrapping_sub(segment.vaddr) < segment.memory_size;
+        self.elf.segments.iter().filter(|segment| has(segment)).any(|segment| match segment.kind {
+            elf::PT_LOAD => segment.flags & elf::PF_W == 0,
+            elf::PT_GNU_RELRO => true,
+            _ => false,
+        })
+    }
+
     /// Whether `.symtab` is there: without it, hooks that the image itself defines cannot be found.
     pub fn has_full_symbols(&self) -> bool {
         self.has_full_symbols
@@ -238,6 +249,11 @@ impl Image {
 
     /// The file's bytes at a loaded offset; `None` where nothing, or not enough, comes from the file.
     pub fn loaded_bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.loaded_from(offset)?.get(..len)
+    }
+
+    /// All of the file's bytes from a loaded offset to the end of its segment.
+    pub(crate) fn loaded_from(&self, offset: u64) -> Option<&[u8]> {
         let vaddr = offset.checked_add(self.base)?;
         let of = |segment: &&Segment| {
             segment.kind == elf::PT_LOAD
@@ -245,7 +261,7 @@ impl Image {
         };
         let segment = self.elf.segments.iter().find(of)?;
         let at = usize::try_from(vaddr - segment.vaddr).ok()?;
-        self.bytes.get(segment.file.clone())?.get(at..at.checked_add(len)?)
+        self.bytes.get(segment.file.clone())?.get(at..)
     }
 
     /// The symbol name that the GOT slot at `offset` is bound to by a relocation.
@@ -293,6 +309,12 @@ impl Image {
         self.debug.get_or_init(|| Arc::new(DebugInfo::load(&self.bytes, &self.elf, &self.path)))
     }
 
+    /// A section's offset in the image and its bytes.
+    pub(crate) fn section_named(&self, name: &str) -> Option<(u64, &[u8])> {
+        let section = self.elf.sections.iter().find(|section| section.name == name)?;
+        Some((section.vaddr.checked_sub(self.base)?, self.bytes.get(section.file.clone())?))
+    }
+
     /// Executable sections without the stubs, in address order, overlaps cut away: the sum of their
     /// sizes is at most that of the address space they cover.
     pub(crate) fn code_sections(&self) -> Vec<(u64, &[u8])> {
@@ -314,6 +336,20 @@ impl Image {
             }
         }
         out
+    }
+
+    /// Whether an address is in the linker's own tables of addresses.
+    pub(crate) fn is_linkage_slot(&self, vaddr: u64) -> bool {
+        let tables = self.elf.sections.iter().filter(|section| section.name.starts_with(".got"));
+        tables.into_iter().any(|section| vaddr.wrapping_sub(section.vaddr) < section.file.len() as u64)
+    }
+
+    /// Loaded sections that are no code, as (address, bytes in the file).
+    pub(crate) fn data_sections(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let loaded = self.elf.sections.iter().filter(|section| {
+            section.flags & elf::SHF_ALLOC != 0 && section.kind == elf::SHT_PROGBITS && !section.is_code()
+        });
+        loaded.map(|section| (section.vaddr, self.bytes.get(section.file.clone()).unwrap_or_default()))
     }
 
     fn slot(&self, vaddr: u64) -> Option<&Bound> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use addr2line::{Context, LookupContinuation, LookupResult};
 
+use crate::declared::{Declarations, Declared};
 use crate::demangle::demangle;
 use crate::dwarf::{DebugInfo, Reader};
 use crate::functions::{Function, Functions};
@@ -33,6 +34,19 @@ pub struct Frame {
     pub column: Option<u32>,
     /// Whether this function was inlined into the next frame's.
     pub inlined: bool,
+}
+
+impl Frame {
+    /// Whether the line is in a file of the user's own.
+    pub fn is_users(&self) -> bool {
+        self.line.is_some() && self.file.as_deref().is_some_and(is_users_file)
+    }
+}
+
+/// Whether a source file is the user's own, not of the system or a library.
+pub fn is_users_file(file: &str) -> bool {
+    const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
+    !FOREIGN.iter().any(|part| file.contains(part))
 }
 
 /// What could not be told.
@@ -62,6 +76,7 @@ pub struct Symboliser {
     known: RefCell<BTreeMap<u64, Vec<Frame>>>,
     /// By mangled name; one function has many offsets.
     names: RefCell<BTreeMap<String, String>>,
+    declarations: Declarations,
     counters: Cell<LineCounters>,
 }
 
@@ -91,6 +106,7 @@ impl Symboliser {
             functions: Functions::new(image),
             known: RefCell::default(),
             names: RefCell::default(),
+            declarations: Declarations::default(),
             counters: Cell::new(counters),
         }
     }
@@ -118,6 +134,31 @@ impl Symboliser {
     /// What could not be told so far; each offset counts once.
     pub fn counters(&self) -> LineCounters {
         self.counters.get()
+    }
+
+    /// Where the innermost function at `offset` begins in the source, and which unit it was compiled in.
+    pub(crate) fn declared(&self, offset: u64) -> Option<Declared> {
+        let vaddr = offset.checked_add(self.base).filter(|vaddr| *vaddr < u64::MAX)?;
+        let context = self.context.as_ref()?;
+        let innermost = self.resolve(context.find_frames(vaddr)).ok()?.next().ok()??;
+        let unit = self.resolve(context.find_dwarf_and_unit(vaddr))?;
+        Some(self.declarations.get(unit, innermost.dw_die_offset))
+    }
+
+    /// Loads the split-off halves that a look-up asks for.
+    fn resolve<L: LookupContinuation<Buf = Reader>>(&self, mut step: LookupResult<L>) -> L::Output {
+        loop {
+            match step {
+                LookupResult::Output(found) => return found,
+                LookupResult::Load { load, continuation } => {
+                    let split = self.debug.load_split(load.dwo_id, load.comp_dir.as_ref(), load.path.as_ref());
+                    if split.is_none() {
+                        self.count(|counters| counters.split_units_missing += 1);
+                    }
+                    step = continuation.resume(split);
+                }
+            }
+        }
     }
 
     fn look_up(&self, offset: u64) -> Vec<Frame> {
@@ -157,19 +198,7 @@ impl Symboliser {
         let (Some(context), Some(vaddr)) = (&self.context, vaddr) else {
             return Ok(Vec::new());
         };
-        let mut step = context.find_frames(vaddr);
-        let mut found = loop {
-            match step {
-                LookupResult::Output(found) => break found?,
-                LookupResult::Load { load, continuation } => {
-                    let split = self.debug.load_split(load.dwo_id, load.comp_dir.as_ref(), load.path.as_ref());
-                    if split.is_none() {
-                        self.count(|counters| counters.split_units_missing += 1);
-                    }
-                    step = continuation.resume(split);
-                }
-            }
-        };
+        let mut found = self.resolve(context.find_frames(vaddr))?;
         let mut frames: Vec<Frame> = Vec::new();
         while let Some(frame) = found.next()? {
             let function = match &frame.function {

@@ -152,15 +152,15 @@ pub(crate) fn is_runtime_name(name: &str, binding: Binding) -> bool {
 static INTERPOSED_NAMES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| INTERPOSED.iter().map(|row| row.name).collect());
 
 /// A stretch of code to decode in one go.
-struct Stretch<'a> {
-    vaddr: u64,
-    code: &'a [u8],
+pub(crate) struct Stretch<'a> {
+    pub(crate) vaddr: u64,
+    pub(crate) code: &'a [u8],
     /// `None` for code that no symbol covers.
     group: Option<u32>,
 }
 
 /// Cuts the code sections at function starts and ends; leaves the runtime out.
-fn stretches<'a>(image: &'a Image, functions: &Functions) -> Vec<Stretch<'a>> {
+pub(crate) fn stretches<'a>(image: &'a Image, functions: &Functions) -> Vec<Stretch<'a>> {
     let mut out = Vec::new();
     for (start, code) in image.code_sections() {
         let piece = |from: u64, to: u64| {

@@ -1,9 +1,13 @@
 //! x86-64 machine code: which branches a stretch of code holds, and where linkage stubs lead.
 //!
-//! The only file that knows an instruction set. A second architecture needs the same four
-//! functions: [`stubs`], [`may_branch`], [`branches`] and [`references`].
+//! Only this module knows an instruction set. A second architecture needs the same functions: [`stubs`],
+//! [`may_branch`], [`branches`], [`references`] and [`constants`]; the flow of control ([`flow`]);
+//! and what instructions make of values ([`values`]).
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+pub(crate) mod flow;
+pub(crate) mod values;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use selvedge_events::bytes::u32_at;
 use selvedge_events::site_table::Form;
 
@@ -123,6 +127,21 @@ pub(crate) fn references(code: &[u8], vaddr: u64, mut found: impl FnMut(u64, u64
             decoder.set_ip(vaddr.wrapping_add(at as u64 + 1));
         } else if instruction.flow_control() == FlowControl::Next && instruction.is_ip_rel_memory_operand() {
             found(instruction.ip(), instruction.ip_rel_memory_address());
+        }
+    }
+}
+
+/// Decodes `code` and calls `found` with every constant of four bytes or more that an instruction loads or stores.
+pub(crate) fn constants(code: &[u8], vaddr: u64, mut found: impl FnMut(u64)) {
+    let mut decoder = Decoder::with_ip(64, code, vaddr, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        let kinds = [OpKind::Immediate32, OpKind::Immediate64, OpKind::Immediate32to64];
+        for operand in 0..instruction.op_count() {
+            if kinds.contains(&instruction.op_kind(operand)) {
+                found(instruction.immediate(operand));
+            }
         }
     }
 }

@@ -7,23 +7,28 @@
 //!
 //! Runs under control that failed are explained: [`hang`] says who waits for whom, [`critical`] which two events
 //! decide, [`interleaving`] shows the events around them. Both come with findings whose ids ([`fingerprint`]) are the
-//! same everywhere.
+//! same everywhere. [`violation`] is what a guard noted.
 
 #![forbid(unsafe_code)]
 
 pub mod anomaly;
+pub mod code_points;
 pub mod columns;
 pub mod critical;
 pub mod fingerprint;
 pub mod hang;
+pub mod in_act;
 pub mod interleaving;
 pub mod json;
 pub mod names;
+pub mod ranking;
+pub mod ranking_svg;
 pub mod std_form;
 pub mod summary;
 pub mod text;
 pub mod values;
 pub mod view;
+pub mod violation;
 
 pub use names::Names;
 pub use view::{Filter, View};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use selvedge_events::{ModuleIx, ThreadIx};
+use selvedge_image::lines::is_users_file;
 use selvedge_image::{Image, Symboliser, Variables};
 use selvedge_trace::read::Module;
 use selvedge_trace::state::Heap;
@@ -72,9 +73,7 @@ impl Source {
 
     /// Whether the line is in a file of the user's own, not of the system or a library.
     fn is_users(&self) -> bool {
-        const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
-        let own = |file: &String| !FOREIGN.iter().any(|part| file.contains(part));
-        self.line.is_some() && self.file.as_ref().is_some_and(own)
+        self.line.is_some() && self.file.as_deref().is_some_and(is_users_file)
     }
 
     /// `FILE:LINE` without directories, else as [`Source::place`].
@@ -86,7 +85,7 @@ impl Source {
     }
 
     /// Whether this is how threads begin, before any code of the program's own.
-    fn is_start(&self) -> bool {
+    pub(crate) fn is_start(&self) -> bool {
         let ours = self.function.as_deref().is_some_and(|name| name.starts_with("selvedge_rt::"));
         ours || self.line.is_none()
     }
@@ -283,7 +282,7 @@ impl<'a> Names<'a> {
     }
 }
 
-fn plus(offset: u64) -> String {
+pub(crate) fn plus(offset: u64) -> String {
     if offset == 0 { String::new() } else { format!("+{offset:#x}") }
 }
 

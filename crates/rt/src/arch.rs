@@ -13,6 +13,18 @@ global_asm!(
     ".type selvedge_rt_tls,@object",
     ".size selvedge_rt_tls,8",
     "selvedge_rt_tls: .zero 8",
+    // How many accesses are left before the next one is considered for a wait, by class (`detect::noise`).
+    ".globl selvedge_rt_due",
+    ".hidden selvedge_rt_due",
+    ".type selvedge_rt_due,@object",
+    ".size selvedge_rt_due,16",
+    "selvedge_rt_due: .zero 16",
+    // Frame and stack pointer of the hook that was entered last, where a walk of the stack may begin with them.
+    ".globl selvedge_rt_frame",
+    ".hidden selvedge_rt_frame",
+    ".type selvedge_rt_frame,@object",
+    ".size selvedge_rt_frame,16",
+    "selvedge_rt_frame: .zero 16",
     ".text",
 );
 
@@ -34,6 +46,41 @@ pub fn tls_set(value: usize) {
     unsafe {
         asm!("mov qword ptr fs:[selvedge_rt_tls@tpoff], {}", in(reg) value, options(nostack, preserves_flags));
     }
+}
+
+/// The thread's countdown of a class below 4.
+#[inline(always)]
+pub fn due(class: usize) -> i32 {
+    let value: i32;
+    // SAFETY: I1, as in `tls_get`; there are four of them.
+    unsafe {
+        asm!("mov {0:e}, dword ptr fs:[selvedge_rt_due@tpoff + {1}*4]", out(reg) value, in(reg) class & 3, options(nostack, preserves_flags, readonly));
+    }
+    value
+}
+
+/// Sets the thread's countdown of a class.
+#[inline(always)]
+pub fn set_due(class: usize, value: i32) {
+    // SAFETY: I1, as in `tls_get`; there are four of them.
+    unsafe {
+        asm!("mov dword ptr fs:[selvedge_rt_due@tpoff + {1}*4], {0:e}", in(reg) value, in(reg) class & 3, options(nostack, preserves_flags));
+    }
+}
+
+/// The frame and stack pointer that the entry of a range or copy left for a walk of the stack. Stale anywhere else.
+#[inline(always)]
+pub fn frame() -> (usize, usize) {
+    let (frame, stack): (usize, usize);
+    // SAFETY: I1, as in `tls_get`; there are two of them.
+    unsafe {
+        asm!(
+            "mov {}, qword ptr fs:[selvedge_rt_frame@tpoff]",
+            "mov {}, qword ptr fs:[selvedge_rt_frame@tpoff + 8]",
+            out(reg) frame, out(reg) stack, options(nostack, preserves_flags, readonly)
+        );
+    }
+    (frame, stack)
 }
 
 /// The time-stamp counter: constant rate and common to all cores on every processor of the last

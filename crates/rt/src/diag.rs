@@ -18,6 +18,16 @@ impl Line {
         line
     }
 
+    /// Begins with nothing: a path.
+    pub fn empty() -> Line {
+        Line { bytes: [0; 400], len: 0 }
+    }
+
+    /// What is there so far.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
     /// Appends text.
     pub fn text(&mut self, text: &str) -> &mut Line {
         self.raw(text.as_bytes())
@@ -54,7 +64,7 @@ impl Line {
     /// Writes it.
     pub fn say(&mut self) {
         self.text("\n");
-        let _ = sys::write(2, self.bytes.get(..self.len).unwrap_or(&[]));
+        let _ = sys::write(2, self.bytes());
     }
 }
 

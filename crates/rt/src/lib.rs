@@ -28,9 +28,12 @@
 
 pub mod arch;
 pub mod arena;
+pub mod detect;
 pub mod diag;
 pub mod entry;
 pub mod gate;
+pub mod graph;
+pub mod guard;
 #[cfg(not(feature = "stub"))]
 pub mod interpose;
 #[cfg(not(feature = "stub"))]

@@ -16,14 +16,14 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use selvedge_events::counters::Counter;
 use selvedge_events::event::EventKind;
-use selvedge_events::plan::{self, Observe, Plan, Schedule};
-use selvedge_events::trace_file::ChunkKind;
+use selvedge_events::plan::{self, Intervene, Observe, Plan, Schedule};
+use selvedge_events::trace_file::{self, ChunkKind};
 
 use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{detect, graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -63,12 +63,8 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     let plan = plan_path(envp).and_then(load);
     let controlled = plan.as_ref().is_some_and(control);
     let observing = plan.as_ref().is_some_and(observe);
-    let plan = plan.filter(|_| observing || controlled);
-    for (kind, file) in plan.iter().flat_map(Plan::interventions) {
-        let mut line = Line::new();
-        line.text("the plan asks to ").text(kind.name()).text(" by ").raw(file);
-        line.text(", which this runtime cannot do; the program runs without it").say();
-    }
+    let guarded = plan.as_ref().is_some_and(intervene);
+    let plan = plan.filter(|_| observing || controlled || guarded);
     copy::find();
     let missing = real::fill(plan.is_some(), controlled);
     if plan.is_some() {
@@ -85,19 +81,50 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     {
         server::serve(commands, answers);
     }
+    guard::open_log();
     if plan.is_some()
         && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX)
     {
         thread_state::enter(state);
         if let Some(state) = thread_state::current() {
-            if controlled {
+            // Arguments and environment lie above everything that `main` calls.
+            detect::stack(state, 0, envp as usize);
+            detect::one_more();
+            if controlled || guarded {
+                // It may end before the others do, and must not be waited for.
                 thread::arm_exit(1);
+            }
+            if controlled {
                 thread::remember_main(state.index);
                 gate::begin(state);
             }
             stream::thread_start(state);
         }
     }
+}
+
+/// Does what the plan says about bugs; false where that is nothing.
+fn intervene(plan: &Plan<'static>) -> bool {
+    let mut guarded = false;
+    for (kind, payload) in plan.interventions() {
+        let why = match kind {
+            Intervene::Guard if guarded => Err("it does so already"),
+            Intervene::Guard => guard::begin(payload, plan.out_dir(), plan.memory_limit_mb),
+            Intervene::Noise if guarded => Err("it guards already"),
+            Intervene::Noise if plan.schedule != Schedule::Free || plan.observe != Observe::Nothing => {
+                Err("does so only in free runs that nobody observes")
+            }
+            Intervene::Noise => detect::begin(payload, plan.out_dir()),
+            Intervene::Heal | Intervene::Enforce => Err("this runtime cannot"),
+        };
+        guarded |= matches!(kind, Intervene::Guard | Intervene::Noise) && why.is_ok();
+        if let Err(why) = why {
+            let mut line = Line::new();
+            line.text("the plan asks to ").text(kind.name()).text(", and ").text(why);
+            line.text("; the program runs without it").say();
+        }
+    }
+    guarded
 }
 
 /// Opens the control file of a controlled schedule; false where the schedule is free, or the file is another
@@ -119,6 +146,7 @@ fn control(plan: &Plan<'static>) -> bool {
 
 /// The process ends by `exit`.
 pub extern "C" fn end() {
+    detect::finish();
     sink::clean_exit();
 }
 
@@ -177,6 +205,22 @@ fn observe(plan: &Plan<'static>) -> bool {
         line.text("); the program runs unobserved").say();
         return false;
     }
+    if plan.observe == Observe::Graph {
+        let rows = trace_file::graph::ROWS;
+        match sink::map_chunk(ChunkKind::Graph, 0, rows as u32, rows * trace_file::graph::ROW) {
+            Ok(chunk) => {
+                let (depth, shift) = plan.graph();
+                graph::begin(chunk, depth, shift, plan.memory_limit_mb);
+            }
+            Err(why) => {
+                sink::count(why, 1);
+                let mut line = Line::new();
+                line.text("the graph cannot be written in ").raw(plan.out_dir());
+                line.text("; the program runs unobserved").say();
+                return false;
+            }
+        }
+    }
     if plan.observe == Observe::Survey {
         let words = patch::site_count(b"/proc/self/exe") + SURVEY_SPARE;
         match sink::map_chunk(ChunkKind::Survey, 0, words as u32, words as usize * 8) {
@@ -196,6 +240,7 @@ fn observe(plan: &Plan<'static>) -> bool {
 /// Patches every image that is new.
 fn patch_new(plan: Option<&Plan<'static>>) {
     modules::refresh(&mut |module| {
+        detect::loaded(module);
         let mut next = NEXT_ID.load(Ordering::Relaxed);
         let probe = patch::apply(module, plan, &mut next);
         NEXT_ID.store(next, Ordering::Relaxed);
@@ -207,7 +252,9 @@ fn patch_new(plan: Option<&Plan<'static>>) {
 #[cold]
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
-    let plan = if at == 0 || (sink::observe() == Observe::Nothing && !gate::control::is_open()) {
+    let plan = if at == 0
+        || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on() && !detect::is_on())
+    {
         None
     } else {
         // SAFETY: I6: the plan is mapped for good.
@@ -222,6 +269,9 @@ pub extern "C" fn in_child() {
         return;
     }
     gate::after_fork();
+    guard::after_fork(thread_state::current());
+    graph::after_fork();
+    detect::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }

@@ -63,6 +63,11 @@ fn find(pc: u64) -> Option<(u32, u64)> {
     None
 }
 
+/// Where the executable is.
+pub fn executable_base() -> u64 {
+    RANGES[0].base.load(Ordering::Relaxed)
+}
+
 /// Whether an address lies in the executable, which is never loaded again.
 pub fn in_executable(pc: usize) -> bool {
     find(pc as u64).is_some_and(|(index, _)| index == 0)

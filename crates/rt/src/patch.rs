@@ -17,7 +17,7 @@ use selvedge_events::trace_file::{CHUNK_HEADER, ChunkKind};
 use crate::modules::{Module, Probe};
 use crate::sink;
 use crate::sys::{self, flags};
-use crate::{entry, gate};
+use crate::{detect, entry, gate};
 
 /// Bytes of a thunk.
 const THUNK: usize = 16;
@@ -167,7 +167,11 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         }
         match thunk {
             Some(thunk) => {
-                if code.write(at, &call(&site, at, thunk as u64)) {
+                let call = call(&site, at, thunk as u64);
+                if code.write(at, &call) {
+                    if let (Some((id, _)), HookClass::Access { .. } | HookClass::Range { .. }) = (target, hook.class) {
+                        detect::switch::placed(id, at, &call);
+                    }
                     on += 1;
                 }
             }

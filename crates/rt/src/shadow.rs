@@ -20,7 +20,8 @@ use crate::thread_state::{self, MAX_FRAMES, ThreadState};
 
 const REGION_SHIFT: u32 = 16;
 const CELLS: usize = 1 << (REGION_SHIFT - 3);
-const BLOCK_BYTES: usize = CELLS * size_of::<Cell>();
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = CELLS * size_of::<Cell>();
 const BUCKETS: usize = 1 << 16;
 
 /// Pairs of older sites in a cell.
@@ -58,6 +59,11 @@ static WORD_COUNT: AtomicU64 = AtomicU64::new(0);
 pub fn begin(chunk: usize, count: u64, memory_limit_mb: u32) {
     WORDS.store(chunk + CHUNK_HEADER, Ordering::Relaxed);
     WORD_COUNT.store(count, Ordering::Relaxed);
+    allow(memory_limit_mb);
+}
+
+/// Sets the memory limit.
+pub fn allow(memory_limit_mb: u32) {
     ALLOWANCE.store((u64::from(memory_limit_mb) << 20) / BLOCK_BYTES as u64, Ordering::Release);
 }
 
@@ -208,7 +214,7 @@ fn cell(addr: u64) -> Option<&'static Cell> {
 }
 
 /// The block of a region: found, or mapped where asked.
-fn block(region: u64, make: bool) -> Option<usize> {
+pub fn block(region: u64, make: bool) -> Option<usize> {
     let key = region + 1;
     let first = (region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
     for index in first..first + 64 {

@@ -56,6 +56,7 @@ pub fn observe() -> Observe {
     match OBSERVE.load(Ordering::Relaxed) {
         1 => Observe::Survey,
         2 => Observe::Record,
+        3 => Observe::Graph,
         _ => Observe::Nothing,
     }
 }
@@ -294,7 +295,7 @@ fn descriptor() -> Result<i32, Counter> {
 }
 
 /// Makes sure that a stretch of the file can be stored to.
-fn ensure(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
+pub fn ensure(fd: i32, offset: u64, len: u64) -> Result<(), Errno> {
     if sys::file_size_limit() < offset + len {
         return Err(Errno(27));
     }
@@ -433,6 +434,7 @@ fn observe_opening() -> Observe {
     match header().map(|header| field32(header, at::OBSERVE).load(Ordering::Relaxed)) {
         Some(2) => Observe::Record,
         Some(1) => Observe::Survey,
+        Some(3) => Observe::Graph,
         _ => Observe::Nothing,
     }
 }

@@ -17,6 +17,7 @@ use selvedge_events::plan::Observe;
 
 use crate::arch;
 use crate::gate;
+use crate::guard;
 use crate::modules;
 use crate::sink;
 use crate::thread_state::{self, MAX_FRAMES, ThreadState};
@@ -163,6 +164,9 @@ pub fn emit_at_site(kind: EventKind, site: u32, flag: u64, words: [u64; 3], tsc:
 
 /// Records an event of an interposer or annotation called from `pc`.
 pub fn emit(kind: EventKind, pc: usize, words: [u64; 3]) {
+    if sink::observe() == Observe::Nothing && !gate::is_on() {
+        return;
+    }
     if let Some(state) = thread_state::current_or_adopt()
         && state.internal == 0
     {
@@ -204,7 +208,7 @@ pub fn thread_start(state: &mut ThreadState) {
 fn wide(state: &mut ThreadState, kind: EventKind, payload: u64, words: [u64; 3], tsc: u64) {
     match sink::observe() {
         Observe::Survey => return crate::shadow::mark_stack(state),
-        Observe::Nothing => return,
+        Observe::Nothing | Observe::Graph => return,
         Observe::Record => {}
     }
     let Some(_work) = Work::begin(state) else { return };
@@ -393,7 +397,16 @@ pub fn restart(state: &mut ThreadState) {
 /// Remembers in the slot what this thread is about to block in, for the reader of a hang.
 #[inline]
 pub fn pend(slot: u16, object: u64, pc: usize) {
-    let Some(state) = thread_state::current().filter(|state| state.slot != 0) else { return };
+    let Some(state) = thread_state::current() else { return };
+    if guard::is_on() {
+        state.doing.store(0, Ordering::Release);
+        if guard::waits_for_others(slot) {
+            state.blocked.store(1, Ordering::Relaxed);
+        }
+    }
+    if state.slot == 0 {
+        return;
+    }
     // The reader wants to know by which calls the thread came here.
     if let Some(_work) = Work::begin(state)
         && prepare(state, None)
@@ -406,9 +419,10 @@ pub fn pend(slot: u16, object: u64, pc: usize) {
 /// It did not block for ever.
 #[inline]
 pub fn unpend() {
-    if let Some(state) = thread_state::current()
-        && state.slot != 0
-    {
-        sink::clear_pending(state.slot);
+    if let Some(state) = thread_state::current() {
+        state.blocked.store(0, Ordering::Relaxed);
+        if state.slot != 0 {
+            sink::clear_pending(state.slot);
+        }
     }
 }

@@ -42,6 +42,8 @@ mod nr {
     pub(super) const GETTID: usize = 186;
     pub(super) const SCHED_YIELD: usize = 24;
     pub(super) const CLOCK_GETTIME: usize = 228;
+    pub(super) const SCHED_SETSCHEDULER: usize = 144;
+    pub(super) const SCHED_GETSCHEDULER: usize = 145;
     pub(super) const EXIT_GROUP: usize = 231;
     pub(super) const OPENAT: usize = 257;
     pub(super) const FALLOCATE: usize = 285;
@@ -483,6 +485,27 @@ pub fn wait_for_child(pid: u32) -> i32 {
 pub fn own_group() {
     // SAFETY: touches no memory.
     let _ = unsafe { raw(nr::SETPGID, [0; 6]) };
+}
+
+/// Lets all other threads go first, as far as an ordinary thread may; answers what is to be undone.
+pub fn step_back() -> usize {
+    const BATCH: usize = 3;
+    // SAFETY: touches no memory.
+    let now = unsafe { raw(nr::SCHED_GETSCHEDULER, [0; 6]) };
+    if now == 0 { set_policy(BATCH) } else { false }.into()
+}
+
+/// Undoes [`step_back`].
+pub fn step_forward(stepped: usize) {
+    if stepped != 0 {
+        set_policy(0);
+    }
+}
+
+fn set_policy(policy: usize) -> bool {
+    let priority = 0_i32;
+    // SAFETY: the parameter is ours; 0 is the calling thread.
+    unsafe { raw(nr::SCHED_SETSCHEDULER, [0, policy, &raw const priority as usize, 0, 0, 0]) == 0 }
 }
 
 /// Sleeps for a moment.

@@ -4,13 +4,16 @@
 //! threads that nobody announced, at the first event), and recycled when it ends. All fields belong to
 //! the thread itself and to signal handlers that run on it; nobody else reads or writes them (I4).
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use selvedge_events::pack::{MEMO, REGIONS};
 
 use crate::arch;
 use crate::arena::Pool;
+use crate::detect;
 use crate::gate;
+use crate::graph;
+use crate::guard;
 use crate::sink;
 
 /// Frames that a context stack holds; deeper ones are counted and cut.
@@ -106,6 +109,32 @@ pub struct ThreadState {
     pub has_before: u32,
     /// What the memory of the next event holds.
     pub before: u64,
+    /// Set while the thread waits for others for as long as it takes; others look at it.
+    pub blocked: AtomicU32,
+    /// The guarded access that the thread may still be about to make: its word and a number; others look at it.
+    pub doing: AtomicU64,
+    /// Guarded accesses so far.
+    pub guarded: u64,
+    /// Locks that the thread holds.
+    pub locks: u32,
+    /// The outermost of them; 0 where it is not known by which call it was taken.
+    pub outer_lock: u64,
+    /// The call, as the payload of an event.
+    pub outer_call: u64,
+    /// Words that it has touched since, as far as there is room.
+    pub inside: [u64; guard::INSIDE],
+    /// How many.
+    pub inside_count: u32,
+    /// Where the guard's frame is while it is at work; else 0.
+    pub guarding: usize,
+    /// Accesses that have interrupted it.
+    pub reentries: u32,
+    /// This thread as the guard's cells have it.
+    pub mark: u32,
+    /// What the detector knows of it.
+    pub detect: detect::Own,
+    /// Where the guard's blocks are: region + 1 and address.
+    pub near: [(u64, usize); guard::NEAR],
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.
@@ -143,16 +172,17 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[cold]
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
-    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on()) {
+    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on() || guard::is_on() || detect::is_on()) {
         return None;
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
     let state = make(reserve_index(), u32::MAX)?;
+    detect::one_more();
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]
-    if gate::is_on() {
-        // Or it would end with the baton in its hand.
+    if gate::is_on() || guard::is_on() || detect::is_on() {
+        // Or it would end with the baton in its hand, or be waited for.
         crate::interpose::thread::arm_exit(1);
     }
     crate::stream::thread_start(state);
@@ -180,6 +210,9 @@ pub fn make(index: u32, parent: u32) -> Option<&'static mut ThreadState> {
 
 /// Makes `state` this thread's own.
 pub fn enter(state: &mut ThreadState) {
+    guard::enter(state);
+    graph::enter(state);
+    detect::enter(state);
     arch::tls_set(core::ptr::from_mut(state) as usize);
 }
 
@@ -187,6 +220,8 @@ pub fn enter(state: &mut ThreadState) {
 pub fn leave() {
     if let Some(state) = current() {
         arch::tls_set(ENDED);
+        guard::leave(state);
+        detect::leave(state);
         release(state);
     }
 }

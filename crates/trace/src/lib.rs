@@ -14,6 +14,7 @@
 
 pub mod context;
 pub mod decode;
+pub mod detect_log;
 pub mod event;
 pub mod header;
 pub mod limits;
@@ -29,6 +30,7 @@ pub mod write;
 
 pub use context::{ContextId, Contexts};
 pub use decode::ThreadEvents;
+pub use detect_log::DetectLog;
 pub use event::{Event, EventBody, EventRef, Exactness, Place};
 pub use model::{OpenRunError, Process, Run};
 pub use read::{Module, OpenTraceError, Site, TraceDamage, TraceFile};

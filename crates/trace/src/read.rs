@@ -124,10 +124,36 @@ pub struct TraceFile {
     modules: Vec<Module>,
     sites: BTreeMap<SiteId, Site>,
     surveys: Vec<(u64, u64)>,
+    /// Offset and length of each graph chunk.
+    graphs: Vec<(u64, u64)>,
     damages: Vec<TraceDamage>,
     more_damages: u64,
     foreign_chunks: u64,
     holes: u64,
+}
+
+/// A communication graph as the runtime left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphRows {
+    /// Events of a context.
+    pub depth: u32,
+    /// Bits of an address below a location's number.
+    pub shift: u32,
+    /// The edges, in no order.
+    pub rows: Vec<GraphRow>,
+}
+
+/// An edge; `events::trace_file::graph` says what a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphRow {
+    /// The first node.
+    pub from: u64,
+    /// The second node.
+    pub to: u64,
+    /// How often it was met.
+    pub times: u64,
+    /// Edges that were met before it.
+    pub before: u64,
 }
 
 impl TraceFile {
@@ -232,6 +258,24 @@ impl TraceFile {
         }
     }
 
+    /// The communication graph that the runtime collected, as far as it was written; `None` where it collected none.
+    pub fn graph(&self) -> Option<GraphRows> {
+        let (offset, len) = self.graphs.first()?;
+        let chunk = self.source.read(*offset, *len);
+        let field = |at| u32_at(&chunk, at).unwrap_or(0);
+        let mut graph =
+            GraphRows { depth: field(layout::graph::DEPTH), shift: field(layout::graph::SHIFT), rows: Vec::new() };
+        for row in chunk.get(layout::CHUNK_HEADER..).unwrap_or(&[]).chunks_exact(layout::graph::ROW) {
+            let word = |at| u64_at(row, at).unwrap_or(0);
+            let (from, to, counts) = (word(8), word(16), word(24));
+            if to != 0 {
+                let (times, before) = (counts & 0xffff_ffff, counts >> 32);
+                graph.rows.push(GraphRow { from, to, times, before });
+            }
+        }
+        Some(graph)
+    }
+
     /// Whether the file has survey chunks.
     pub fn has_survey(&self) -> bool {
         !self.surveys.is_empty()
@@ -251,6 +295,7 @@ impl TraceFile {
             modules: Vec::new(),
             sites: BTreeMap::new(),
             surveys: Vec::new(),
+            graphs: Vec::new(),
             damages: Vec::new(),
             more_damages: 0,
             foreign_chunks: 0,
@@ -325,6 +370,7 @@ impl TraceFile {
             ChunkKind::Log => self.take_log(offset, head, len, cut, false),
             ChunkKind::Live => self.take_live(offset, head, len),
             ChunkKind::Survey => self.surveys.push((offset, len)),
+            ChunkKind::Graph => self.graphs.push((offset, len)),
             ChunkKind::Sites => self.take_sites(offset, len),
             ChunkKind::Module => self.take_module(offset, len),
         }

@@ -93,6 +93,20 @@ impl TraceBuilder {
         self
     }
 
+    /// Adds the rows of a graph: first node, second node, times, edges before.
+    pub fn graph(&mut self, depth: u32, shift: u32, rows: &[[u64; 4]]) -> &mut TraceBuilder {
+        let words: Vec<u64> = rows
+            .iter()
+            .flat_map(|[from, to, times, before]| {
+                [layout::graph::key(*from, *to), *from, *to, (before & 0xffff_ffff) << 32 | times & 0xffff_ffff]
+            })
+            .collect();
+        let at = self.chunk(ChunkKind::Graph, 0, rows.len() as u32, &bytes_of(&words));
+        self.put(at + layout::graph::DEPTH, &depth.to_le_bytes());
+        self.put(at + layout::graph::SHIFT, &shift.to_le_bytes());
+        self
+    }
+
     /// Adds a log chunk of a thread. Words beyond a slot's room are cut.
     pub fn log(&mut self, thread: u32, seq: u32, words: &[u64]) -> &mut TraceBuilder {
         let room = (layout::SLOT - layout::CHUNK_HEADER) / 8;

@@ -45,12 +45,17 @@ pub(crate) fn short_id(clip: &Clip) -> String {
 }
 
 /// Makes a clip small, where that is to be had in some runs.
-pub(crate) fn smaller(clip: &Clip, budget: u32, timeout: Duration) -> Result<Option<Smaller>, Failure> {
+pub(crate) fn smaller(
+    clip: &Clip,
+    interventions: &Interventions,
+    budget: u32,
+    timeout: Duration,
+) -> Result<Option<Smaller>, Failure> {
     if clip.by_strategy.is_some() || clip.script.len() > MOST_SWITCHES {
         return Ok(None);
     }
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
-    let mut bench = bench(clip, &Interventions::default(), &dir.path().join("server"), timeout).map_err(usage)?;
+    let mut bench = bench(clip, interventions, &dir.path().join("server"), timeout).map_err(usage)?;
     let small = minimize(clip, &mut bench, budget).map_err(usage)?;
     Ok(Some(small).filter(|small| !small.failing_log.is_empty()))
 }
@@ -63,13 +68,14 @@ pub(crate) fn usage(error: ReplayError) -> Failure {
 /// Explains the failure of a clip: `lines` stand before the summary.
 pub(crate) fn explain(
     clip: &Clip,
+    interventions: &Interventions,
     critical: Option<&Smaller>,
     lines: &[String],
     timeout: Duration,
 ) -> Result<Explained, Failure> {
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let how = Alone { record: true, ..Alone::default() };
-    let (_, answer) = ready(clip, dir.path(), how).map_err(usage)?.run(timeout).map_err(usage)?;
+    let (_, answer) = ready(clip, interventions, dir.path(), how).map_err(usage)?.run(timeout).map_err(usage)?;
     let harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
     // The process with the most threads is the one that was under control.
     let run = Run::open(dir.path()).ok();
@@ -152,7 +158,7 @@ fn tell(
 }
 
 /// The lines that say how to make it happen again.
-pub(crate) fn again(clip: &Clip, path: &Path) -> Vec<String> {
+pub(crate) fn again(clip: &Clip, path: &Path, interventions: &Interventions) -> Vec<String> {
     /// A schedule that fits on a line is worth showing.
     const SHORT: usize = 12;
     let mut lines = Vec::new();
@@ -161,7 +167,7 @@ pub(crate) fn again(clip: &Clip, path: &Path) -> Vec<String> {
     } else {
         lines.push(format!("Schedule: {} switches, {} of them preemptive", clip.script.len(), clip.preemptions()));
     }
-    lines.push(format!("Again:    selvedge replay {}", path.display()));
+    lines.push(format!("Again:    selvedge replay {}{}", path.display(), interventions.again));
     lines
 }
 

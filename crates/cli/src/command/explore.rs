@@ -27,6 +27,9 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     let mut surveying = |run| note(&format!("survey run {run} of {}", args.survey_runs));
     let prepared = prepare(&store, &guest, &survey, &stop, &mut surveying)
         .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    let interventions =
+        interventions.beside(&prepared.images, &prepared.surveyed.files()).map_err(|error| Failure::usage(&error))?;
+    interventions.fits.iter().for_each(|line| note(line));
     let options = ExploreOptions {
         strategy: match args.strategy.as_str() {
             "bounded" => Strategy::Bounded(args.preemptions),
@@ -53,7 +56,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     let mut findings = Vec::new();
     let mut out = anstream::stdout().lock();
     for (failed, clip, path) in &clips {
-        let small = explain::smaller(clip, BUDGET, args.timeout)?;
+        let small = explain::smaller(clip, &options.interventions, BUDGET, args.timeout)?;
         let (clip, path) = match &small {
             Some(small) => (&small.clip, explain::smaller_path(path)),
             None => (clip, path.clone()),
@@ -67,10 +70,10 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
             failed.count,
             explored.schedules()
         )];
-        lines.extend(explain::again(clip, &path));
-        let mut explained = explain::explain(clip, small.as_ref(), &lines, args.timeout)?;
+        lines.extend(explain::again(clip, &path, &options.interventions));
+        let mut explained = explain::explain(clip, &options.interventions, small.as_ref(), &lines, args.timeout)?;
         explained.finding.clip = Some(path.display().to_string());
-        explained.finding.replay = Some(format!("selvedge replay {}", path.display()));
+        explained.finding.replay = Some(format!("selvedge replay {}{}", path.display(), options.interventions.again));
         write!(out, "{}", explained.text)?;
         findings.push(explained.finding);
     }

@@ -13,6 +13,10 @@ use crate::messages::{Failure, Live, note};
 /// Records a program under varied schedules, predicts, and makes what is predicted happen.
 pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    if args.control.interventions.is_any() {
+        let text = "hunt looks for bugs in the program as it is: take --guard, --heal and --enforce away";
+        return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
+    }
     let patterns = pursued::patterns(&args.trying)?;
     let mut words = args.guest.clone().into_iter();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };

@@ -46,8 +46,8 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
     if small.clip.script.is_empty() {
         lines.push("It fails without any switch: each thread runs until it waits.".to_owned());
     }
-    lines.extend(again(&small.clip, &path));
-    let explained = explain(&small.clip, Some(&small), &lines, TIMEOUT)?;
+    lines.extend(again(&small.clip, &path, &Interventions::default()));
+    let explained = explain(&small.clip, &Interventions::default(), Some(&small), &lines, TIMEOUT)?;
     write!(anstream::stdout().lock(), "{}", explained.text)?;
     Ok(ExitCode::Success.code())
 }

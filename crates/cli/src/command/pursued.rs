@@ -10,6 +10,7 @@ use selvedge_drive::clip::Clip;
 use selvedge_drive::confirm::{Effort, Happened, Verdict};
 use selvedge_drive::controlled::{clips_dir, scratch};
 use selvedge_drive::hunt::{Figures, Hunted, Step, Tried};
+use selvedge_drive::intervene::Interventions;
 use selvedge_drive::program::hex;
 use selvedge_drive::replay::{Alone, ready};
 use selvedge_drive::store::Store;
@@ -121,6 +122,31 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
     Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
 
+/// Clips of those findings of a hunt whose ids are wanted, kept in the store: each finding as it was made to happen, and
+/// the lines that say how to make it happen again.
+pub(crate) fn clips_of(
+    hunted: &Hunted,
+    store: &Store,
+    program: &Clip,
+    wanted: &BTreeSet<String>,
+) -> Result<BTreeMap<String, (Finding, Vec<String>)>, Failure> {
+    let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
+    let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let foretold = Foretold::of(hunted);
+    let mut all = BTreeMap::new();
+    for tried in &hunted.tried {
+        let Some(Verdict::Confirmed(happened)) = &tried.verdict else { continue };
+        let mut finding = foretold.finding(tried);
+        // Harm is worth more than the first clip.
+        let better = all.get(&finding.id).is_none_or(|(known, _): &(Finding, _)| known.harm == Harm::NoneSeen);
+        if wanted.contains(&finding.id) && better {
+            let lines = keep(&mut finding, &happened.clip, &clips, &name)?;
+            all.insert(finding.id.clone(), (finding, lines));
+        }
+    }
+    Ok(all)
+}
+
 /// How often this was said, with this time.
 fn count(told: &mut Vec<(String, u32)>, what: String) -> u32 {
     match told.iter_mut().find(|(known, _)| *known == what) {
@@ -182,7 +208,10 @@ fn show(
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let how = Alone { record: true, ..Alone::default() };
     let clip = &happened.clip;
-    ready(clip, dir.path(), how).map_err(explain::usage)?.run(timeout).map_err(explain::usage)?;
+    ready(clip, &Interventions::default(), dir.path(), how)
+        .map_err(explain::usage)?
+        .run(timeout)
+        .map_err(explain::usage)?;
     let Ok(run) = Run::open(dir.path()) else { return Ok(Vec::new()) };
     let Some(process) = run.processes.iter().find(|process| process.is_controlled()) else { return Ok(Vec::new()) };
     let names = Names::new(process);
@@ -234,7 +263,7 @@ fn keep(finding: &mut Finding, clip: &Clip, clips: &Path, program: &str) -> Resu
     finding.harm = clip.signature().map_or(Harm::NoneSeen, |signature| signature.harm);
     finding.clip = Some(path.display().to_string());
     finding.replay = Some(format!("selvedge replay {}", path.display()));
-    Ok(explain::again(clip, &path))
+    Ok(explain::again(clip, &path, &Interventions::default()))
 }
 
 /// Predictions in the names of the runs that they are from, for the JSON.

@@ -91,6 +91,7 @@ fn say(step: &Step<'_>, single: bool, terminal: bool) {
                 note(&format!("{} sites beyond the number that a trace can name are left out", armed.left_out));
             }
         }
+        Step::Intervening(interventions) => interventions.fits.iter().for_each(|line| note(line)),
         Step::PlanWritten { file, traces } => {
             note(&format!(
                 "start the program with SELVEDGE_PLAN={}; traces go to {}",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::control::{Answer, DivergedAt};
 use selvedge_drive::controlled::scratch;
+use selvedge_drive::intervene::Interventions;
 use selvedge_drive::replay::{Alone, Replayed, bench, ended_by_gate, ready, replay};
 use selvedge_events::control::{DivergenceKind, RunState, SeatState};
 use selvedge_findings::ExitCode;
@@ -18,13 +19,16 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
     let interventions = args.interventions.collect()?;
     let clip = Clip::load(&args.clip).map_err(|error| Failure::usage(&error))?;
     let usage = |error: selvedge_drive::replay::ReplayError| Failure::new(ExitCode::Usage.code(), &error);
+    let interventions = interventions.beside(&clip.images, &clip.files()).map_err(|error| Failure::usage(&error))?;
+    interventions.fits.iter().for_each(|line| note(line));
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     if args.gdb {
-        return under_gdb(args, &clip, dir.path());
+        return under_gdb(args, &clip, &interventions, dir.path());
     }
     if let Some(until) = args.until {
         let how = Alone { until: Some(until), inherit: true, ..Alone::default() };
-        let (_, answer) = ready(&clip, dir.path(), how).map_err(usage)?.run(args.timeout).map_err(usage)?;
+        let (_, answer) =
+            ready(&clip, &interventions, dir.path(), how).map_err(usage)?.run(args.timeout).map_err(usage)?;
         return Ok(stopped(&answer, until));
     }
     let mut bench = bench(&clip, &interventions, &dir.path().join("server"), args.timeout).map_err(usage)?;
@@ -116,9 +120,14 @@ fn stopped(answer: &Answer, until: (selvedge_events::ThreadIx, u32)) -> u8 {
 }
 
 /// Hands the run over to a debugger, which stops at the point that was asked for.
-fn under_gdb(args: &ReplayArgs, clip: &Clip, dir: &std::path::Path) -> Result<u8, Failure> {
+fn under_gdb(
+    args: &ReplayArgs,
+    clip: &Clip,
+    interventions: &Interventions,
+    dir: &std::path::Path,
+) -> Result<u8, Failure> {
     let how = Alone { until: args.until, inherit: true, ..Alone::default() };
-    let ready = ready(clip, dir, how).map_err(|error| Failure::usage(&error))?;
+    let ready = ready(clip, interventions, dir, how).map_err(|error| Failure::usage(&error))?;
     let mut gdb = Command::new("gdb");
     gdb.args(["--quiet", "-ex", "set confirm off", "-ex", "set breakpoint pending on"]);
     gdb.arg("-ex").arg(format!("set environment SELVEDGE_PLAN {}", ready.plan_file.display()));

@@ -29,6 +29,8 @@ pub struct RuntimeFiles {
     /// Weak hooks that do nothing (atomics are performed): goes into shared libraries and into programs without a
     /// C library. It must need no other library.
     pub shared_stub: PathBuf,
+    /// The directory of `selvedge.h`.
+    pub include: PathBuf,
 }
 
 /// Which compiler it is.
@@ -113,8 +115,11 @@ const CLANG_PROPER: &[&str] = &[
 ];
 
 /// clang leaves out a read that a write to the same place follows; then `x++` would be a write only, and no thread could
-/// ever come between its two halves. gcc never does.
-const CLANG_READS: [&str; 2] = ["-mllvm", "-tsan-instrument-read-before-write"];
+/// ever come between its two halves. gcc never does. Accesses to `volatile` objects get hooks of their own.
+const CLANG_READS: [&str; 4] = ["-mllvm", "-tsan-instrument-read-before-write", "-mllvm", "-tsan-distinguish-volatile"];
+
+/// The same for gcc.
+const GCC_VOLATILE: &str = "--param=tsan-distinguish-volatile=1";
 
 /// gcc has `-Wtsan` (fences that the compiler's own runtime does not model; ours does) since this version.
 const GCC_WITH_WTSAN: u32 = 11;
@@ -225,6 +230,10 @@ fn shared_flags(args: &[OsString], line: &CommandLine, compiler: CompilerId) -> 
     let wtsan = compiler.family == Family::Gcc && compiler.major >= GCC_WITH_WTSAN;
     if wtsan && !in_force(args, "-Wno-tsan", "-Wtsan") {
         flags.push("-Wno-tsan".into());
+    }
+    // As old as that warning.
+    if wtsan && !args.iter().any(|arg| arg == GCC_VOLATILE) {
+        flags.push(GCC_VOLATILE.into());
     }
     flags
 }
@@ -341,7 +350,12 @@ mod tests {
 
     fn try_plan(compiler: CompilerId, text: &str) -> Result<Plan, Refusal> {
         let args: Vec<OsString> = text.split_whitespace().map(OsString::from).collect();
-        let runtime = RuntimeFiles { object: "RT".into(), dynamic_list: "LIST".into(), shared_stub: "STUB".into() };
+        let runtime = RuntimeFiles {
+            object: "RT".into(),
+            dynamic_list: "LIST".into(),
+            shared_stub: "STUB".into(),
+            include: "INCLUDE".into(),
+        };
         let specs = Some(Path::new("SPECS"));
         plan(&args, &args, &classify(&args), compiler, &runtime, specs)
     }
@@ -352,7 +366,8 @@ mod tests {
         words.join(" ")
     }
 
-    const REST: &str = "-g -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-jump-tables -Wno-tsan";
+    const REST: &str = "-g -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-jump-tables -Wno-tsan \
+                        --param=tsan-distinguish-volatile=1";
     const EXE: &str = "-Xlinker --dynamic-list=LIST -Wl,--build-id=sha1 -ldl -lpthread";
 
     #[test]
@@ -395,7 +410,7 @@ mod tests {
 
     #[test]
     fn clang_has_its_own_spellings() {
-        let rest = REST.trim_end_matches(" -Wno-tsan");
+        let rest = REST.trim_end_matches(" -Wno-tsan --param=tsan-distinguish-volatile=1");
         let reads = CLANG_READS.join(" ");
         assert_eq!(
             planned(CLANG, "-flto -c x.c"),

@@ -157,6 +157,15 @@ impl Wrapper<'_> {
         let words = compiler.words();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(args);
+        // After the user's own directories, and those that the environment names already.
+        for variable in ["C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"] {
+            let mut dirs = std::env::var_os(variable).unwrap_or_default();
+            if !dirs.is_empty() {
+                dirs.push(":");
+            }
+            dirs.push(&self.runtime.include);
+            command.env(variable, dirs);
+        }
         if self.environment.shims.is_some() {
             command.env("PATH", self.environment.path_without_shims());
         }

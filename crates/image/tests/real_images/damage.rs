@@ -1,12 +1,17 @@
 //! Damaged images: an error or an answer, never a panic, never a hang.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use selvedge_events::bytes::{u16_at, u64_at};
+use selvedge_events::site_table::Entry;
 use selvedge_image::embed::with_table;
-use selvedge_image::{Functions, Image, ImageProblem, Symboliser, Variables, find_sites, read_table, table_bytes};
+use selvedge_image::{
+    CallGraph, Cfg, Code, Functions, Image, ImageProblem, Loaded, Operands, Origin, Symboliser, Variables, find_sites,
+    read_table, site_keys, table_bytes,
+};
 
 use crate::support::Bench;
 
@@ -48,6 +53,19 @@ fn exercise(bytes: Vec<u8>) -> Result<(), ImageProblem> {
         let _ = image.slot_name(offset);
         let _ = image.stub_name(offset);
     }
+    let functions = Functions::new(&image);
+    let loaded = Loaded { image, entries: sites.entries, origin: Origin::BuiltDamaged, counters: sites.counters };
+    let code = Code::new(&loaded, &functions);
+    let graphs: Vec<Cfg> = code.graphs().collect();
+    let _ = CallGraph::new(&code, &graphs);
+    for graph in &graphs {
+        let _ = (graph.dominators(), graph.post_dominators(), Operands::of(&code, graph));
+    }
+    let entries: Vec<Entry> = loaded.entries.iter().step_by(7).copied().collect();
+    let loaded = Loaded { entries, ..loaded };
+    let keys = site_keys(&loaded);
+    let different: BTreeSet<&String> = keys.iter().collect();
+    assert_eq!((keys.len(), different.len()), (loaded.entries.len(), loaded.entries.len()));
     Ok(())
 }
 

@@ -4,6 +4,8 @@
 
 mod damage;
 mod embed;
+mod graphs;
+mod keys;
 mod lines;
 mod sites;
 mod support;

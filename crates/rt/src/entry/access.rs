@@ -11,8 +11,9 @@ use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 use selvedge_sched::OpKind;
 
+use crate::detect::{self, slots};
 use crate::gate::{self, Arrival};
-use crate::{shadow, sink, stream};
+use crate::{graph, guard, shadow, sink, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -58,7 +59,8 @@ pub extern "C" fn record_vptr_update(addr: u64, new: u64, site: u32) {
     }
 }
 
-fn unchanged(addr: u64, new: u64) -> bool {
+/// Whether a pointer is stored that is there already.
+pub fn unchanged(addr: u64, new: u64) -> bool {
     // SAFETY: I9: the guest is about to store a pointer there itself.
     unsafe { (addr as *const u64).read_volatile() == new }
 }
@@ -82,8 +84,11 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
         let kind = if write { OpKind::Write } else { OpKind::Read };
         gate::point(Arrival::access(kind, addr, site));
     }
+    guard::access(addr, size, site);
+    detect::access(slots::Access { addr, size, writes: write, atomic: false }, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
+        Observe::Graph => return graph::access(addr, size, write, site),
         Observe::Nothing => return,
         Observe::Record => {}
     }
@@ -121,13 +126,13 @@ pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
 /// An access under control, recorded where the plan says so.
 extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
+    guard::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
     stream::look(addr, SIZE);
-    if sink::observe() == Observe::Record {
-        if site < 1 << pack::SHORT_SITE_BITS {
-            stream::short_access(addr, site);
-        } else {
-            stream::wide_access(addr, site);
-        }
+    match sink::observe() {
+        Observe::Record if site < 1 << pack::SHORT_SITE_BITS => stream::short_access(addr, site),
+        Observe::Record => stream::wide_access(addr, site),
+        Observe::Graph => graph::access(addr, if SIZE == 0 { 16 } else { SIZE }, WRITE, site),
+        Observe::Survey | Observe::Nothing => {}
     }
 }
 
@@ -154,6 +159,37 @@ pub fn controlled_target(rw: Rw, size: u8, args: u8) -> usize {
         (_, 8) => controlled::<8, true> as *const () as usize,
         _ => controlled::<0, true> as *const () as usize,
     }
+}
+
+extern "C" fn collected<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
+    guard::access(addr, SIZE, site);
+    graph::access(addr, SIZE, WRITE, site);
+}
+
+extern "C" fn collected_vptr_update(addr: u64, new: u64, site: u32) {
+    if !unchanged(addr, new) {
+        collected::<8, true>(addr, site);
+    }
+}
+
+/// The graph's entry for an access.
+pub fn graph_target(rw: Rw, size: u8, args: u8) -> Option<usize> {
+    if args == 2 {
+        return Some(collected_vptr_update as *const () as usize);
+    }
+    Some(match (rw, size) {
+        (Rw::Read, 1) => collected::<1, false> as *const () as usize,
+        (Rw::Read, 2) => collected::<2, false> as *const () as usize,
+        (Rw::Read, 4) => collected::<4, false> as *const () as usize,
+        (Rw::Read, 8) => collected::<8, false> as *const () as usize,
+        (Rw::Read, 16) => collected::<16, false> as *const () as usize,
+        (_, 1) => collected::<1, true> as *const () as usize,
+        (_, 2) => collected::<2, true> as *const () as usize,
+        (_, 4) => collected::<4, true> as *const () as usize,
+        (_, 8) => collected::<8, true> as *const () as usize,
+        (_, 16) => collected::<16, true> as *const () as usize,
+        _ => return None,
+    })
 }
 
 /// The survey's entry for an access.

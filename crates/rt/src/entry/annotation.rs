@@ -62,6 +62,7 @@ annotations! {
     __tsan_ignore_thread_end AnnotateIgnoreReadsEnd AnnotateIgnoreWritesEnd => ignore_end;
     AnnotateIgnoreSyncBegin AnnotateIgnoreSyncEnd => nothing;
     __tsan_init => init;
+    selvedge_guard_address => guard_address;
 }
 
 type Arg = usize;
@@ -74,6 +75,10 @@ fn emit(kind: EventKind, object: Arg, arg: u16, second: u64, pc: Arg) {
 
 extern "C" fn nothing(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, _: Arg) -> usize {
     0
+}
+
+extern "C" fn guard_address(addr: Arg, _: Arg, _: Arg, _: Arg, _: Arg, _: Arg) {
+    crate::guard::ask(addr as u64);
 }
 
 extern "C" fn acquire(addr: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {

@@ -17,7 +17,7 @@ use selvedge_events::plan::{Observe, POINT_AFTER};
 use selvedge_sched::OpKind;
 
 use crate::gate::{self, Arrival};
-use crate::{arch, shadow, sink, stream};
+use crate::{arch, detect, graph, guard, shadow, sink, stream};
 
 #[inline(always)]
 fn load_order(order: u32) -> Ordering {
@@ -29,7 +29,12 @@ fn load_order(order: u32) -> Ordering {
 fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
     if gate::is_on() {
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
+        guard::access(addr, size, site & !POINT_AFTER);
         stream::look(addr, size);
+    } else {
+        guard::access(addr, size, site & !POINT_AFTER);
+        let writes = kind != OpKind::Read;
+        detect::access(detect::slots::Access { addr, size, writes, atomic: true }, site & !POINT_AFTER);
     }
     stream::now()
 }
@@ -49,8 +54,11 @@ fn note(addr: u64, size: u64, orders: u16, write: bool, failed: bool, site: u32,
         shadow::access(addr, size, write, site);
         return shadow::seen_atomic(site);
     }
-    if sink::observe() == Observe::Nothing {
-        return;
+    match sink::observe() {
+        Observe::Nothing => return,
+        // What fails has read.
+        Observe::Graph => return graph::access(addr, size, write && !failed, site),
+        Observe::Survey | Observe::Record => {}
     }
     let flag = if failed { PAYLOAD_FLAG } else { 0 };
     stream::emit_at_site(EventKind::Atomic, site, flag, [pack::object(addr, orders), 0, 0], tsc);

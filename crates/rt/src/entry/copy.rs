@@ -2,10 +2,14 @@
 //! from instrumented code. Observed, then performed by libc.
 
 use core::arch::global_asm;
+#[cfg(not(feature = "stub"))]
+use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_events::HookIx;
 
+#[cfg(not(feature = "stub"))]
+use crate::detect;
 use crate::entry::access::range;
 
 // What the compiler makes calls to inside this crate must never reach a function of the guest: the build
@@ -106,6 +110,18 @@ macro_rules! functions {
                 let real: extern "C" fn(u64, u64, u64, u64) -> u64 = unsafe { core::mem::transmute(real) };
                 real(first, second, third, fourth)
             }
+
+            /// As `seen`, where a walk of the stack may begin here.
+            #[cfg(not(feature = "stub"))]
+            #[unsafe(naked)]
+            pub(super) extern "C" fn walked() {
+                naked_asm!(
+                    "mov qword ptr fs:[selvedge_rt_frame@tpoff], rbp",
+                    "mov qword ptr fs:[selvedge_rt_frame@tpoff + 8], rsp",
+                    "jmp {seen}",
+                    seen = sym seen,
+                )
+            }
         })*
 
         /// Finds libc's functions.
@@ -129,6 +145,10 @@ macro_rules! functions {
             $(
                 if name == stringify!($name) {
                     let found = $name::REAL.load(Ordering::Relaxed) != 0;
+                    #[cfg(not(feature = "stub"))]
+                    if detect::is_on() {
+                        return found.then_some($name::walked as *const () as usize);
+                    }
                     return found.then_some($name::seen as *const () as usize);
                 }
             )*

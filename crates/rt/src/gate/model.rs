@@ -10,6 +10,7 @@ use selvedge_sched::OpKind;
 
 use super::control::{Seat, get32, get64, seats};
 use super::{Arrival, Visit, Woken, lock, visit};
+use crate::guard::section;
 use crate::sys;
 
 /// Error numbers that the models answer with.
@@ -192,11 +193,25 @@ pub fn take(
         Patience::None => return Some(took(&visit, attempt())),
         Patience::Until(deadline) => deadline,
     };
-    let tried = visit.retry(deadline, false, || match attempt() {
-        errno::EBUSY if abroad() => Some(None),
-        errno::EBUSY => None,
-        result => Some(Some(result)),
-    });
+    let mut patient = patience == Patience::Until(u64::MAX);
+    let mut rounds = 0;
+    let tried = loop {
+        patient = patient && rounds < section::ROUNDS && section::before_in_gate(&visit, &arrival);
+        rounds += 1;
+        let mut early = false;
+        let tried = visit.retry(deadline, false, || {
+            // What must come first may have begun while this thread waited for the lock.
+            early = patient && section::is_early(&arrival);
+            match if early { return Some(None) } else { attempt() } {
+                errno::EBUSY if abroad() => Some(None),
+                errno::EBUSY => None,
+                result => Some(Some(result)),
+            }
+        });
+        if !early {
+            break tried;
+        }
+    };
     match tried {
         Ok(Some(result)) => Some(took(&visit, result)),
         Ok(None) => {

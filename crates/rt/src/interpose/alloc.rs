@@ -9,7 +9,7 @@ use selvedge_events::pack;
 use selvedge_events::plan::Observe;
 
 use super::{Reg, wrappers};
-use crate::{real, shadow, sink, stream, thread_state};
+use crate::{detect, graph, guard, real, shadow, sink, stream, thread_state};
 
 unsafe extern "C" {
     fn malloc_usable_size(block: usize) -> usize;
@@ -22,6 +22,9 @@ fn born(block: Reg, size: Reg, pc: Reg) -> Reg {
             Some(state) if state.alloc_pc != 0 => core::mem::replace(&mut state.alloc_pc, 0),
             _ => pc,
         };
+        if detect::is_on() {
+            detect::who::born(block as u64, size as u64, pc as u64);
+        }
         stream::emit(EventKind::Alloc, pc, [pack::object(block as u64, 0), size as u64, 0]);
     }
     block
@@ -39,6 +42,17 @@ fn dies(block: Reg, pc: Reg) {
     if sink::observe() == Observe::Survey {
         // SAFETY: I9: a block that the guest is about to free.
         shadow::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
+    }
+    if sink::observe() == Observe::Graph {
+        // SAFETY: I9: as above.
+        graph::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
+    }
+    if guard::is_on() {
+        // SAFETY: I9: as above.
+        guard::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
+    }
+    if detect::is_on() {
+        detect::who::dies(block as u64);
     }
     stream::emit(EventKind::Free, pc, [pack::object(block as u64, 0), 0, 0]);
 }

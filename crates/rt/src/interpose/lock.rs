@@ -10,7 +10,8 @@ use super::wait::is_shared_abroad;
 use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
-use crate::{real, stream, sys};
+use crate::guard::section;
+use crate::{detect, guard, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -25,11 +26,28 @@ const fn bounded(how: Acquire) -> Acquire {
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     stream::pend(slot as u16, lock as u64, pc);
     let insist = || real::call(slot, lock, b, c, 0, 0);
-    let result = controlled(slot, lock, b, c, pc).unwrap_or_else(insist);
+    let result = controlled(slot, lock, b, c, pc).unwrap_or_else(|| match given_by(slot) {
+        Some(give) => section::take(lock as u64, pc, insist, || real::call(give, lock, 0, 0, 0, 0)),
+        None => insist(),
+    });
     stream::unpend();
+    section::taken(result as i32, lock as u64, pc);
     let how = Acquire { result: result as u8, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
+}
+
+/// What gives back a lock that was waited for without a limit.
+fn given_by(slot: Slot) -> Option<Slot> {
+    Some(match slot {
+        Slot::pthread_mutex_lock => Slot::pthread_mutex_unlock,
+        Slot::pthread_rwlock_rdlock | Slot::pthread_rwlock_wrlock => Slot::pthread_rwlock_unlock,
+        Slot::pthread_spin_lock => Slot::pthread_spin_unlock,
+        _ => return None,
+    })
 }
 
 /// As [`take`], for C11's result codes (success, busy, error, nomem, timedout).
@@ -45,6 +63,7 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
         },
     );
     stream::unpend();
+    section::taken(result as i32, lock as u64, pc);
     let error = match result as u32 {
         0 => 0,
         1 => 16,
@@ -52,6 +71,9 @@ fn take_c11(slot: Slot, how: Acquire, lock: Reg, b: Reg, pc: Reg) -> Reg {
         _ => 22,
     };
     let how = Acquire { result: error, ..how };
+    if how.held() {
+        detect::took(lock, pc);
+    }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
     result
 }
@@ -173,6 +195,9 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 }
 
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
+    detect::gave(lock);
+    guard::past();
+    section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
         let release = || {

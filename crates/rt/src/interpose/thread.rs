@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{real, shadow, sink, stream, sys};
+use crate::{detect, graph, guard, real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -130,6 +130,7 @@ extern "C" fn run(start: *mut Start) -> usize {
         }
         arm_exit(1);
     }
+    guard::arrived();
     if mask != NO_MASK {
         let own = sys::swap_signal_mask(mask);
         if own != sys::ALL_SIGNALS {
@@ -151,7 +152,7 @@ unsafe extern "C" {
 
 /// Stacks are recycled: a new thread's stack is not shared with the last one that had it.
 fn forget_stack() {
-    if sink::observe() != Observe::Survey {
+    if !matches!(sink::observe(), Observe::Survey | Observe::Graph) && !guard::is_on() && !detect::is_on() {
         return;
     }
     let Some(state) = thread_state::current() else {
@@ -163,7 +164,13 @@ fn forget_stack() {
     unsafe {
         if pthread_getattr_np(pthread_self(), &raw mut attr) == 0 {
             if pthread_attr_getstack(&raw const attr, &raw mut stack, &raw mut size) == 0 {
-                shadow::forget(stack, size);
+                match sink::observe() {
+                    Observe::Survey => shadow::forget(stack, size),
+                    Observe::Graph => graph::forget(stack, size),
+                    Observe::Record | Observe::Nothing => {}
+                }
+                guard::forget(stack, size);
+                detect::stack(state, stack as usize, stack.saturating_add(size) as usize);
             }
             pthread_attr_destroy(&raw mut attr);
         }
@@ -184,16 +191,19 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
         gate::point(Arrival { object: u64::from(index) + 1, ..Arrival::call(OpKind::Create, 0, slot as u16, pc) });
         gate::create(index, parent.index);
     }
+    detect::one_more();
     // Before: the child's first event comes later than this one.
     stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
     let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
     // SAFETY: I2: fresh from the pool.
     unsafe { start.write(Start { routine, argument, index, parent: parent.index, mask }) };
+    guard::expect();
     let result = gate::deaf(|| arrange(run as *const () as usize, start as usize));
     if hold {
         sys::swap_signal_mask(mask);
     }
     if result as u32 != 0 {
+        detect::one_less();
         gate::create_failed(index);
     }
     if result as u32 == 0 {
@@ -202,6 +212,7 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     } else {
         // SAFETY: I2: no thread got it.
         unsafe { STARTS.give(start) };
+        guard::arrived();
     }
     result
 }

@@ -17,6 +17,7 @@ fn wait(slot: Slot, cond: Reg, mutex: Reg, c: Reg, d: Reg, pc: Reg) -> Reg {
     stream::emit_at_point(EventKind::WaitBegin, pc, [pack::object(cond as u64, 0), mutex as u64, 0]);
     stream::pend(slot as u16, cond as u64, pc);
     let result = controlled_wait(slot, cond, mutex, c, d, pc).unwrap_or_else(|| real::call(slot, cond, mutex, c, d, 0));
+    crate::guard::section::interrupted();
     stream::catch_up();
     stream::unpend();
     stream::emit(EventKind::WaitEnd, pc, [pack::object(cond as u64, result as u16), mutex as u64, 0]);

@@ -1,0 +1,235 @@
+//! `rank`: the rank paper's tables on our kernels of its workloads. See the library for the parts.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use selvedge_analyze::graph::file::to_bytes;
+use selvedge_analyze::graph::mesi::{Machine as Hardware, Work};
+use selvedge_analyze::graph::{Depth, Graph, Kind, convergence};
+use selvedge_bench::bars::to_f64;
+use selvedge_bench::error::{BenchError, Result, exit_code, tool};
+use selvedge_bench::explore::workshop::Workshop;
+use selvedge_bench::machine::Machine;
+use selvedge_bench::place;
+use selvedge_bench::rank::gather::{Observed, Wanted, gather, gather_live};
+use selvedge_bench::rank::inspect::{Collector, Inspected, Kernel, Way};
+use selvedge_bench::rank::large;
+use selvedge_bench::rank::page::{MOST_CONTEXT, Other, Rankings, Row};
+use selvedge_bench::rank::paper::WORKLOADS;
+use selvedge_corpus::{Kernel as Source, Variant, load};
+use selvedge_report::code_points::CodePoints;
+
+const USAGE: &str = "\
+usage: rank [--only KERNEL[,KERNEL]] [--trials N] [--seed N] [--paper-only] [--work DIR] [--save]
+
+  --only        these kernels of the corpus only
+  --trials      trials of 25 runs of each sort (default 5)
+  --seed        decides what is left to chance (default 1)
+  --paper-only  only the paper's workloads
+  --work        where builds and files go (default: bench-work in Cargo's target folder)
+  --save        write docs/results/rank.md and bench/results/rank.json
+
+SELVEDGE_BIN names the selvedge binary; without it the release build of this repository is used.
+";
+
+/// Runs of each sort in a trial, as in the paper.
+const SIZE: usize = 25;
+
+fn main() -> ExitCode {
+    exit_code("rank", USAGE, run())
+}
+
+struct Options {
+    only: Vec<String>,
+    trials: usize,
+    seed: u64,
+    paper_only: bool,
+    work: PathBuf,
+    save: bool,
+}
+
+fn options() -> Result<Option<Options>> {
+    let mut options = Options {
+        only: Vec::new(),
+        trials: 5,
+        seed: 1,
+        paper_only: false,
+        work: place::target().join("bench-work"),
+        save: false,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| BenchError::Usage(format!("{arg} needs a value")));
+        let number = |text: String| text.parse::<u64>().map_err(|_| BenchError::Usage(format!("{text} is no number")));
+        match arg.as_str() {
+            "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
+            "--trials" => options.trials = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
+            "--seed" => options.seed = number(value()?)?,
+            "--paper-only" => options.paper_only = true,
+            "--work" => options.work = PathBuf::from(value()?),
+            "--save" => options.save = true,
+            "--help" => {
+                print!("{USAGE}");
+                return Ok(None);
+            }
+            _ => return Err(BenchError::Usage(format!("unknown argument {arg}"))),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn run() -> Result<()> {
+    let Some(mut options) = options()? else { return Ok(()) };
+    let begin = Instant::now();
+    options.work = place::work(&options.work)?;
+    let corpus = tool("load the corpus", load(&place::repository().join("corpus")))?;
+    let workshop = Workshop::open(&options.work, &place::selvedge()?)?;
+    let mut rankings = Rankings {
+        version: 1,
+        machine: Machine::describe(),
+        seed: options.seed,
+        trials: (options.trials, SIZE),
+        rows: Vec::new(),
+        others: Vec::new(),
+        large: Some(large::measure()?),
+        problems: Vec::new(),
+        seconds: 0.0,
+    };
+    let wants = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    for source in corpus.kernels.iter().filter(|kernel| wants(&kernel.name)) {
+        let is_papers = WORKLOADS.iter().any(|workload| workload.kernel == source.name);
+        let is_blocked = matches!(source.pattern.to_string().as_str(), "deadlock" | "lost-wakeup");
+        if !is_papers && (options.paper_only || is_blocked) {
+            continue;
+        }
+        let measured = measure(&workshop, source, &options, is_papers, &mut rankings);
+        if let Err(error) = measured {
+            eprintln!("{}: {}", source.name, error.line());
+            rankings.problems.push(format!("{}: {}", source.name, error.brief()));
+        }
+    }
+    rankings.seconds = begin.elapsed().as_secs_f64();
+    print!("{}", rankings.page());
+    if options.save {
+        for path in rankings.save()? {
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    workshop: &Workshop,
+    source: &Source,
+    options: &Options,
+    is_papers: bool,
+    rankings: &mut Rankings,
+) -> Result<()> {
+    let program = source.program();
+    let executable = workshop.wrapped(&program, Variant::Buggy)?;
+    let prepared = workshop.prepare(&executable, program.args)?;
+    let trials = if is_papers { options.trials } else { 1 };
+    let wanted = Wanted {
+        passing: trials * SIZE,
+        failing: trials * SIZE,
+        total: trials * SIZE * 3,
+        most: 10_000,
+        time: Duration::from_secs(if is_papers { 120 } else { 6 }),
+    };
+    let mut runs = gather(&prepared, options.seed, &wanted)?;
+    let failing = runs.iter().filter(|run| run.fails).count();
+    eprintln!("{}: {} runs, {failing} failing", source.name, runs.len());
+    if failing < SIZE || runs.len() - failing < SIZE {
+        rankings.problems.push(format!("{}: {failing} of {} runs failed", source.name, runs.len()));
+        return Ok(());
+    }
+    if is_papers {
+        let otherwise = gather_live(&prepared, options.seed, &mut runs)?;
+        if otherwise > 0 {
+            rankings.problems.push(format!("{}: {otherwise} runs ended otherwise the second time", source.name));
+        }
+    }
+    let mut code = CodePoints::new();
+    code.add(&prepared.program.build_id, &prepared.program.path);
+    let kernel = Kernel { runs: &runs, code: &code, guilty: &source.guilty, trials, size: SIZE };
+    let both = |way: Way| -> Result<[Inspected; 2]> { Ok([kernel.labelled(way)?, kernel.unlabelled(way)?]) };
+    if !is_papers {
+        rankings.others.push(Other {
+            kernel: source.name.clone(),
+            pattern: source.pattern.to_string(),
+            runs: (runs.len(), failing),
+            paper: both(Way::paper(Collector::Word, 5))?,
+            ours: both(Way::ours(Collector::Word, 5))?,
+        });
+        return Ok(());
+    }
+    let mut table2 = Vec::new();
+    for collector in Collector::ALL {
+        table2.push((collector, both(Way::paper(collector, 5))?, both(Way::ours(collector, 5))?));
+    }
+    table2.push((Collector::Live, [Inspected::default(); 2], both(Way::ours(Collector::Live, 5))?));
+    let mut table4 = Vec::new();
+    for context in 0..=MOST_CONTEXT {
+        let labelled = |way| kernel.labelled(way);
+        table4.push([labelled(Way::paper(Collector::Word, context))?, labelled(Way::ours(Collector::Word, context))?]);
+    }
+    let kind = |collector| Way::paper(collector, 5).kind;
+    let lost = (
+        kernel.lost(kind(Collector::Word), kind(Collector::Line)),
+        kernel.lost(kind(Collector::Word), kind(Collector::Mesi)),
+    );
+    let mut shares = Vec::new();
+    for context in [0, 3, 5, 8] {
+        shares.push((context, converging(&kernel, Way::ours(Collector::Word, context).kind)?));
+    }
+    rankings.rows.push(Row {
+        kernel: source.name.clone(),
+        pattern: source.pattern.to_string(),
+        runs: (runs.len(), failing),
+        table2,
+        table4,
+        lost,
+        convergence: shares,
+        size: size(&kernel)?,
+        work: work(&runs),
+    });
+    Ok(())
+}
+
+/// What each run of a trial adds, in the mean of the trials.
+fn converging(kernel: &Kernel<'_>, kind: Kind) -> Result<Vec<f64>> {
+    let graphs = kernel.graphs(kind);
+    let mut mean = vec![0.0; SIZE];
+    for trial in graphs.chunks_exact(SIZE).take(kernel.trials) {
+        for (sum, share) in mean.iter_mut().zip(tool("add graphs", convergence(trial))?) {
+            *sum += share / to_f64(kernel.trials as u64);
+        }
+    }
+    Ok(mean)
+}
+
+fn size(kernel: &Kernel<'_>) -> Result<[usize; 5]> {
+    let sum = |depth: Depth| {
+        let kind = Kind { depth, ..Kind::default() };
+        tool("add graphs", Graph::sum(&kernel.graphs(kind), kind))
+    };
+    let (bare, whole) = (sum(Depth::NONE)?, sum(Depth::default())?);
+    Ok([bare.nodes().len(), bare.edges().len(), whole.nodes().len(), whole.edges().len(), to_bytes(&whole).len()])
+}
+
+/// What the hardware did for each 10,000 accesses.
+fn work(runs: &[Observed]) -> [f64; 5] {
+    let mut all = Work::default();
+    for run in runs {
+        let (_, work) = run.steps.graph_of(Kind::default(), Hardware::default());
+        all.accesses += work.accesses;
+        all.read_misses += work.read_misses;
+        all.write_misses += work.write_misses;
+        all.upgrades += work.upgrades;
+        all.metadata += work.metadata;
+        all.table += work.table;
+    }
+    let rate = |count: u64| to_f64(count) * 1e4 / to_f64(all.accesses.max(1));
+    [all.read_misses, all.write_misses, all.upgrades, all.metadata, all.table].map(rate)
+}

@@ -1,0 +1,249 @@
+//! The page.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::corpus::{Amounts, CorrectRow, KernelRow};
+use super::cost;
+use super::table::{self, Cell};
+use crate::error::Result;
+use crate::machine::Machine;
+use crate::measure::Measured;
+use crate::place;
+use crate::table::{write, write_json};
+
+/// Everything that one invocation measured.
+#[derive(Debug, Serialize)]
+pub struct Detections {
+    /// The layout of this JSON.
+    pub version: u32,
+    /// What it was measured on.
+    pub machine: Machine,
+    /// How much was done.
+    pub amounts: Amounts,
+    /// Runs of each cell of the table of costs.
+    pub cost_runs: usize,
+    /// Kernels.
+    pub kernels: Vec<KernelRow>,
+    /// Correct programs and fixed twins.
+    pub correct: Vec<CorrectRow>,
+    /// Real programs: name, and cells of Table 2.
+    pub real: Vec<(String, Vec<Cell>)>,
+    /// Costs.
+    pub costs: Vec<Measured>,
+    /// What could not be measured.
+    pub problems: Vec<String>,
+    /// Time that all this took.
+    pub seconds: f64,
+}
+
+/// Something that must hold.
+#[derive(Debug)]
+struct Bar {
+    what: String,
+    holds: bool,
+    seen: String,
+}
+
+impl Detections {
+    fn racy(&self) -> impl Iterator<Item = &KernelRow> {
+        self.kernels.iter().filter(|row| row.races())
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        let missed: Vec<&str> = self.racy().filter(|row| row.first.is_none()).map(|row| row.name.as_str()).collect();
+        let racy = self.racy().count();
+        bars.push(Bar {
+            what: format!("every kernel that races is seen within {} runs at the default budget", self.amounts.runs),
+            holds: missed.is_empty() && racy > 0,
+            seen: format!("{} of {racy}{}", racy - missed.len(), list(&missed)),
+        });
+        let accused: Vec<&str> =
+            self.correct.iter().filter(|row| !row.reports.is_empty()).map(|row| row.name.as_str()).collect();
+        let runs: u64 = self.correct.iter().map(|row| row.runs).sum();
+        bars.push(Bar {
+            what: format!("no report on correct programs and fixed twins, {} runs each", self.amounts.correct_runs),
+            holds: accused.is_empty() && runs > 0,
+            seen: format!("{} in {runs} runs of {} programs{}", accused.len(), self.correct.len(), list(&accused)),
+        });
+        let blind: Vec<&str> = self.racy().filter(|row| !row.at_five_percent).map(|row| row.name.as_str()).collect();
+        bars.push(Bar {
+            what: format!("a budget of 5 % still sees races over {} runs", self.amounts.runs),
+            holds: blind.len() * 2 < racy,
+            seen: format!("{} of {racy} kernels{}", racy - blind.len(), list(&blind)),
+        });
+        for measured in &self.costs {
+            for (ours, theirs) in [("detect", "tsan"), ("detect-clang", "tsan-clang")] {
+                if let (Some(ours), Some(theirs)) = (slow_down(measured, ours), slow_down(measured, theirs)) {
+                    bars.push(Bar {
+                        what: format!("{}: slow-down at most half of ThreadSanitizer's", measured.row),
+                        holds: ours <= theirs / 2.0,
+                        seen: format!("{ours:.2}x, ThreadSanitizer {theirs:.2}x"),
+                    });
+                }
+            }
+            if matches!(measured.row, "memcached" | "zstd")
+                && let (Some(with), Some(without)) =
+                    (measured.median_seconds("detect-5"), measured.median_seconds("disarmed"))
+            {
+                let percent = (with / without - 1.0) * 100.0;
+                bars.push(Bar {
+                    what: format!("{}: a budget of 5 % is kept within 3 points", measured.row),
+                    holds: percent <= 8.0,
+                    seen: format!("{percent:+.1} % against the same binary disarmed"),
+                });
+            }
+        }
+        bars
+    }
+
+    /// The page.
+    pub fn page(&self) -> String {
+        let amounts = &self.amounts;
+        let mut page = format!(
+            "# Detecting in the act\n\nMade by `cargo run --release -p selvedge-bench --bin detect -- --save` in {:.0} minutes. Raw \
+             results: `bench/results/detect.json`.\n\n",
+            self.seconds / 60.0
+        );
+        for line in self.machine.lines() {
+            let _ = writeln!(page, "- {line}");
+        }
+        page += "\n## What must hold\n\n| | holds | seen |\n|---|---|---|\n";
+        for bar in self.bars() {
+            let _ = writeln!(page, "| {} | {} | {} |", bar.what, if bar.holds { "yes" } else { "**no**" }, bar.seen);
+        }
+        self.table_two(&mut page);
+        let _ = write!(
+            page,
+            "\n## Kernels that race\n\n{} runs with `selvedge detect`, which waits longer from run to run and learns; {} runs with each \
+             ThreadSanitizer. First: the run that first saw a race. Places: pairs of places that raced. TSan: distinct races told, by gcc's and \
+             clang's. Kernels in which nobody saw a race (their bugs are of other kinds) are left out.\n\n\
+             | kernel | pattern | first | places | at 5 % | gcc TSan | clang TSan |\n|---|---|---:|---:|---|---:|---:|\n",
+            amounts.runs, amounts.tsan_runs
+        );
+        for row in self.racy() {
+            let told = |races: Option<usize>| races.map_or("-".to_owned(), |races| races.to_string());
+            let first = row.first.map_or("**none**".to_owned(), |run| run.to_string());
+            let [gcc, clang] = row.tsan;
+            let _ = writeln!(
+                page,
+                "| {} | {} | {first} | {} | {} | {} | {} |",
+                row.name,
+                row.pattern,
+                row.pairs,
+                if row.at_five_percent { "seen" } else { "-" },
+                told(gcc),
+                told(clang)
+            );
+        }
+        self.yields(&mut page);
+        self.table_of_costs(&mut page);
+        let failed: u64 = self.correct.iter().map(|row| row.failed).sum();
+        let _ = write!(
+            page,
+            "\n## Correct programs\n\n{} correct programs and fixed twins, {} runs each, no pause between: reports in the bars above; {failed} runs \
+             ended otherwise than without noise (twins with time limits of their own).\n",
+            self.correct.len(),
+            amounts.correct_runs
+        );
+        if !self.problems.is_empty() {
+            page += "\n## Not measured\n\n";
+            for problem in &self.problems {
+                let _ = writeln!(page, "- {problem}");
+            }
+        }
+        page
+    }
+
+    fn table_two(&self, page: &mut String) {
+        let _ = write!(
+            page,
+            "\n## The paper's Table 2\n\nRaces per run / variables with a race per run, by heuristic, strength (of 1000) and duration (µs), {} runs each. \
+             None announces every access and does not wait. Loc and Var aim at what `selvedge detect` had seen before. The corpus is the sum \
+             over its racing kernels.\n\n| |",
+            self.amounts.table_runs
+        );
+        for column in table::COLUMNS {
+            let _ = write!(page, " {} |", column.title);
+        }
+        let _ = write!(page, "\n|---|{}\n", "---:|".repeat(table::COLUMNS.len()));
+        let mut sums = vec![Cell::default(); table::COLUMNS.len()];
+        for row in &self.kernels {
+            for (sum, cell) in sums.iter_mut().zip(&row.cells) {
+                sum.races += cell.races;
+                sum.variables += cell.variables;
+            }
+        }
+        let corpus = ("corpus".to_owned(), sums);
+        for (name, cells) in std::iter::once(&corpus).chain(&self.real) {
+            let _ = write!(page, "| {name} |");
+            for cell in cells {
+                let _ = write!(page, " {:.2} / {:.2} |", cell.races, cell.variables);
+            }
+            page.push('\n');
+        }
+    }
+
+    fn yields(&self, page: &mut String) {
+        let asked: Vec<&KernelRow> = self.racy().filter(|row| row.tsan.iter().all(Option::is_some)).collect();
+        let cpu = |at: usize| asked.iter().filter_map(|row| row.cpu.get(at)).sum::<f64>();
+        let told = |at: usize| asked.iter().filter_map(|row| row.tsan.get(at).copied().flatten()).sum::<usize>();
+        let places: usize = asked.iter().map(|row| row.pairs).sum();
+        let _ = write!(
+            page,
+            "\n### Races per processor second\n\nOver the {} racing kernels in C and C++; ours with survey, driver and all.\n\n\
+             | | distinct races | processor seconds | races per second |\n|---|---:|---:|---:|\n",
+            asked.len()
+        );
+        for (name, races, seconds) in
+            [("selvedge detect", places, cpu(0)), ("gcc TSan", told(0), cpu(1)), ("clang TSan", told(1), cpu(2))]
+        {
+            let _ = writeln!(page, "| {name} | {races} | {seconds:.1} | {:.1} |", races as f64 / seconds.max(0.01));
+        }
+    }
+
+    fn table_of_costs(&self, page: &mut String) {
+        let _ = write!(
+            page,
+            "\n## Slow-down and memory\n\nMedian of {} runs over the native program of the same compiler; in brackets peak memory over native. \
+             Disarmed is the instrumented binary without a plan: what detection adds is the difference.\n\n| |",
+            self.cost_runs
+        );
+        let shown: Vec<_> = cost::COLUMNS.iter().filter(|column| !column.key.starts_with("native")).collect();
+        for column in &shown {
+            let _ = write!(page, " {} |", column.title);
+        }
+        let _ = write!(page, "\n|---|{}\n", "---:|".repeat(shown.len()));
+        for measured in &self.costs {
+            let _ = write!(page, "| {} |", measured.row);
+            for column in &shown {
+                let cell = match (measured.slowdown(**column), measured.memory(**column)) {
+                    (Some((slow, _)), Some((_, memory))) => format!("{slow:.2} ({memory:.1})"),
+                    _ => "-".to_owned(),
+                };
+                let _ = write!(page, " {cell} |");
+            }
+            page.push('\n');
+        }
+    }
+
+    /// Writes page and raw results; their files.
+    pub fn save(&self) -> Result<Vec<PathBuf>> {
+        let (page, raw) = (place::result_pages().join("detect.md"), place::raw_results().join("detect.json"));
+        write(&page, &self.page())?;
+        write_json(&raw, self)?;
+        Ok(vec![page, raw])
+    }
+}
+
+fn slow_down(measured: &Measured, key: &str) -> Option<f64> {
+    let column = cost::COLUMNS.iter().find(|column| column.key == key)?;
+    measured.slowdown(*column).map(|(median, _)| median)
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
+}

@@ -1,0 +1,120 @@
+//! Whether training is enough: how many members each run added.
+//!
+//! Paper: section 5.6. Sets that have not grown for many runs are taken to be whole. That is a guess, so the curve is shown with it.
+
+use std::fmt::Write as _;
+
+use super::Invariants;
+
+/// Most columns of a plot.
+pub const COLUMNS: usize = 60;
+
+/// Merges a run and returns how many members it added: the curve's next value.
+pub fn fold(all: &mut Invariants, run: &Invariants) -> usize {
+    let new = all.new_members(run);
+    all.merge(run);
+    new
+}
+
+/// How many runs without a new member are enough, unless asked otherwise: half of all, and not below 200. Measured on
+/// programs that use every kind of synchronisation: what is new after that is met about once in a thousand runs.
+pub fn default_quiet(runs: usize) -> usize {
+    (runs / 2).max(200)
+}
+
+/// Whether the last runs added nothing: `quiet` of them, or [`default_quiet`].
+pub fn is_converged(curve: &[usize], quiet: Option<usize>) -> bool {
+    quiet_runs(curve) >= quiet.unwrap_or_else(|| default_quiet(curve.len())).max(1)
+}
+
+/// How many runs at the end added nothing.
+pub fn quiet_runs(curve: &[usize]) -> usize {
+    curve.iter().rev().take_while(|new| **new == 0).count()
+}
+
+/// The curve as one line of blocks, one for each run or for some runs together, with the numbers below it. Heights grow with the
+/// logarithm, and whatever is not nothing can be seen.
+pub fn plot(curve: &[usize]) -> String {
+    let together = curve.len().div_ceil(COLUMNS).max(1);
+    let sums: Vec<usize> = curve.chunks(together).map(|runs| runs.iter().sum()).collect();
+    let most = sums.iter().copied().max().unwrap_or(0);
+    let mut out: String = sums.iter().map(|sum| block(*sum, most)).collect();
+    out.push('\n');
+    let members: usize = curve.iter().sum();
+    let _ = write!(out, "{} runs, {members} members; ", curve.len());
+    let _ = match curve.iter().rposition(|new| *new > 0) {
+        Some(last) => writeln!(out, "the last new one in run {}, {} runs without", last + 1, quiet_runs(curve)),
+        None => writeln!(out, "none"),
+    };
+    if together > 1 {
+        let _ = writeln!(out, "new members, {together} runs a column, at most {most}");
+    } else if most > 0 {
+        let _ = writeln!(out, "new members, a run a column, at most {most}");
+    }
+    out
+}
+
+fn block(new: usize, most: usize) -> char {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    if new == 0 {
+        return '·';
+    }
+    let height = (1.0 + new as f64).ln() / (1.0 + most as f64).ln() * 7.0;
+    BLOCKS.get(height.round() as usize).copied().unwrap_or('█')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::tests::some_invariants;
+    use super::*;
+
+    #[test]
+    fn quiet_runs_at_the_end_count() {
+        let curve = |new: &[usize], zeros: usize| [new, &vec![0; zeros]].concat();
+        let rows = [
+            (curve(&[], 0), None, false),
+            (curve(&[5], 199), None, false),
+            (curve(&[5], 200), None, true),
+            (curve(&[5, 0, 0, 1], 200), None, true),
+            (curve(&[1; 302], 300), None, false),
+            (curve(&[1; 300], 300), None, true),
+            (curve(&[1], 3), Some(3), true),
+            (curve(&[1], 2), Some(3), false),
+            (curve(&[1], 0), Some(0), false),
+            (curve(&[], 0), Some(0), false),
+            (curve(&[], 200), None, true),
+        ];
+        for (curve, quiet, is) in rows {
+            assert_eq!(is_converged(&curve, quiet), is, "{curve:?} {quiet:?}");
+        }
+    }
+
+    #[test]
+    fn plots_show_every_new_member() {
+        let curve = [40, 6, 0, 1, 0, 0];
+        let text = "█▅·▂··\n6 runs, 47 members; the last new one in run 4, 2 runs without\nnew members, a run a column, at most 40\n";
+        assert_eq!(plot(&curve), text);
+        assert_eq!(plot(&[]), "\n0 runs, 0 members; none\n");
+        assert_eq!(plot(&[0]), "·\n1 runs, 0 members; none\n");
+    }
+
+    proptest! {
+        #[test]
+        fn plots_fit(curve in vec(prop_oneof![Just(0), 0..5000_usize], 0..400)) {
+            let text = plot(&curve);
+            let line = text.lines().next().unwrap_or_default();
+            prop_assert!(line.chars().count() <= COLUMNS);
+            prop_assert_eq!(line.chars().all(|c| c == '·'), curve.iter().all(|new| *new == 0));
+        }
+
+        #[test]
+        fn the_curve_sums_up_to_the_members(runs in vec(some_invariants(), 0..6)) {
+            let mut all = Invariants::default();
+            let curve: Vec<usize> = runs.iter().map(|run| fold(&mut all, run)).collect();
+            prop_assert_eq!(curve.iter().sum::<usize>(), all.members());
+        }
+    }
+}

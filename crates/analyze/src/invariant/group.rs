@@ -1,0 +1,194 @@
+//! Groups of sites that touch the same memory, and which of them are too hot to guard.
+//!
+//! Paper: section 3.4.1 and Algorithm 2. Sites of different groups never touched the same memory. A group is *shared*
+//! where some site of it followed another thread's; only shared ones are worth guarding. The *proportion* of a group is
+//! its part of all accesses by shared groups. Hot code is well tested, so by the cold-region hypothesis a group
+//! above a threshold is left out as a whole: what is left out touches no memory that is still guarded.
+//!
+//! Departures:
+//! - The paper unites sites with addresses. Here a site is united with the site that touched the memory last, which gives
+//!   the same groups and needs no address.
+//! - A group that hardly runs costs nothing, however large its proportion: most small programs share one variable, which
+//!   has all of their shared accesses. [`Heat`] has a floor for that.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::disjoint::DisjointSites;
+use super::{Invariants, SiteKey};
+
+/// Sites that touch the same memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The sites.
+    pub sites: BTreeSet<SiteKey>,
+    /// How often they ran, over all runs.
+    pub hits: u64,
+    /// Whether a site of it followed another thread's.
+    pub is_shared: bool,
+}
+
+/// A group that is left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupShare {
+    /// Its part of all accesses by shared groups, from 0 to 1.
+    pub proportion: f64,
+    /// Its sites.
+    pub sites: BTreeSet<SiteKey>,
+    /// How often they ran, over all runs.
+    pub hits: u64,
+}
+
+/// Which sites are guarded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bias {
+    /// Sites of shared groups that are not too hot.
+    pub kept: BTreeSet<SiteKey>,
+    /// The others, the hottest first.
+    pub left_out: Vec<GroupShare>,
+}
+
+/// When a group is too hot to guard: where both are exceeded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heat {
+    /// Part of all accesses by shared groups, from 0 to 1.
+    pub proportion: f64,
+    /// Accesses in a run, on average.
+    pub hits_a_run: u64,
+}
+
+/// The paper's threshold.
+pub const HOT: f64 = 0.3;
+
+/// Accesses in a run, on average, below which guarding a group cannot be felt: some milliseconds.
+pub const FELT: u64 = 50_000;
+
+impl Default for Heat {
+    fn default() -> Heat {
+        Heat { proportion: HOT, hits_a_run: FELT }
+    }
+}
+
+/// The groups, in order of their first sites.
+pub fn groups(all: &Invariants) -> Vec<Group> {
+    let group = |sites: Vec<SiteKey>| {
+        let known = || sites.iter().filter_map(|key| all.sites.get(key));
+        let hits = known().fold(0_u64, |sum, site| sum.saturating_add(site.hits));
+        let is_shared = known().any(|site| !site.members().is_empty());
+        Group { hits, is_shared, sites: sites.into_iter().collect() }
+    };
+    DisjointSites::of(all).sets().into_iter().map(group).collect()
+}
+
+/// Leaves out the shared groups whose proportion is above the threshold, as the paper does.
+pub fn bias(all: &Invariants, threshold: f64) -> Bias {
+    bias_by(all, Heat { proportion: threshold, hits_a_run: 0 })
+}
+
+/// Leaves out the shared groups that are too hot.
+pub fn bias_by(all: &Invariants, heat: Heat) -> Bias {
+    let shared: Vec<Group> = groups(all).into_iter().filter(|group| group.is_shared).collect();
+    let sum: u128 = shared.iter().map(|group| u128::from(group.hits)).sum();
+    let floor = u128::from(heat.hits_a_run) * u128::from(all.runs.max(1));
+    let mut bias = Bias::default();
+    for Group { sites, hits, .. } in shared {
+        let proportion = if sum == 0 { 0.0 } else { hits as f64 / sum as f64 };
+        if proportion > heat.proportion && u128::from(hits) > floor {
+            bias.left_out.push(GroupShare { proportion, sites, hits });
+        } else {
+            bias.kept.extend(sites);
+        }
+    }
+    // Stable: equals stay in order of their first sites.
+    bias.left_out.sort_by_key(|group| Reverse(group.hits));
+    bias
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Belonging;
+    use super::super::tests::{belonging, key, keys, some_invariants};
+    use super::*;
+
+    /// Unites until nothing changes.
+    fn naive(all: &Invariants) -> Vec<BTreeSet<SiteKey>> {
+        let mut sets: Vec<BTreeSet<SiteKey>> = Vec::new();
+        for (key, site) in &all.sites {
+            sets.push(site.members().into_iter().chain(&site.touches).chain([key]).cloned().collect());
+        }
+        while let Some((a, b)) =
+            (0..sets.len()).flat_map(|a| (0..a).map(move |b| (a, b))).find(|(a, b)| !sets[*a].is_disjoint(&sets[*b]))
+        {
+            let other = sets.remove(a);
+            sets[b].extend(other);
+        }
+        sets.sort();
+        sets
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_the_naive_ones(all in some_invariants()) {
+            let found: Vec<BTreeSet<SiteKey>> = groups(&all).into_iter().map(|group| group.sites).collect();
+            prop_assert_eq!(found, naive(&all));
+        }
+
+        #[test]
+        fn every_shared_site_is_kept_or_listed(all in some_invariants(), threshold in 0.0..1.0_f64) {
+            let bias = bias(&all, threshold);
+            let mut seen = bias.kept.clone();
+            for group in &bias.left_out {
+                prop_assert!(group.proportion > threshold);
+                prop_assert!(group.sites.is_disjoint(&seen));
+                seen.extend(group.sites.iter().cloned());
+            }
+            let shared: BTreeSet<SiteKey> =
+                groups(&all).into_iter().filter(|group| group.is_shared).flat_map(|group| group.sites).collect();
+            prop_assert_eq!(seen, shared);
+            prop_assert!(bias.left_out.is_sorted_by(|a, b| a.proportion >= b.proportion));
+        }
+    }
+
+    /// `a b` shared 60 times, `c` alone 900 times, `d e f` shared 40 times, `f` only through `e`.
+    fn three() -> Invariants {
+        let mut all = Invariants { runs: 2, ..Invariants::default() };
+        let rows: [(&str, &[&str], &[&str], u64); 6] = [
+            ("a", &[], &[], 20),
+            ("b", &["a"], &[], 40),
+            ("c", &[], &["c"], 900),
+            ("d", &["e"], &[], 10),
+            ("e", &[], &[], 10),
+            ("f", &[], &["e"], 20),
+        ];
+        for (name, members, touches, hits) in rows {
+            let site = Belonging { touches: keys(touches), hits, ..belonging(true, members) };
+            all.sites.insert(key(name), site);
+        }
+        all
+    }
+
+    #[test]
+    fn hot_groups_are_left_out_as_a_whole() {
+        let rows = [
+            (0.3, keys(&[]), vec![(0.6, 60), (0.4, 40)]),
+            (0.5, keys(&["d", "e", "f"]), vec![(0.6, 60)]),
+            (0.6, keys(&["a", "b", "d", "e", "f"]), vec![]),
+            (1.0, keys(&["a", "b", "d", "e", "f"]), vec![]),
+        ];
+        for (threshold, kept, left_out) in rows {
+            let bias = bias(&three(), threshold);
+            assert_eq!(bias.kept, kept, "{threshold}");
+            let shares: Vec<(f64, u64)> = bias.left_out.iter().map(|group| (group.proportion, group.hits)).collect();
+            assert_eq!(shares, left_out, "{threshold}");
+        }
+    }
+
+    #[test]
+    fn what_hardly_runs_is_kept() {
+        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, hits_a_run }).left_out.len();
+        assert_eq!((at(0), at(19), at(20), at(29), at(30)), (2, 2, 1, 1, 0));
+        assert_eq!(bias_by(&three(), Heat::default()).left_out, []);
+    }
+}

@@ -1,0 +1,249 @@
+//! `selvedge detect`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use selvedge_drive::confirm::Effort;
+use selvedge_drive::control::World;
+use selvedge_drive::controlled::{SurveyOptions, prepare};
+use selvedge_drive::detect::watch::Wanted;
+use selvedge_drive::detect::{DetectOptions, Detected, Found, Step, detect};
+use selvedge_drive::explore::DEFAULT_MOST_STEPS;
+use selvedge_drive::hunt::{HuntOptions, base_clip, hunt};
+use selvedge_drive::program::hex;
+use selvedge_drive::run::{Guest, Stop};
+use selvedge_drive::store::Store;
+use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind};
+use selvedge_findings::{ExitCode, Finding, Program, Report};
+use selvedge_report::in_act::{Images, InAct, SitePlace};
+
+use crate::args::DetectArgs;
+use crate::command::pursued;
+use crate::messages::{Failure, Live, note};
+
+/// Detects; exit code 66 where there are findings.
+pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
+    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    let mut words = args.guest.iter().cloned();
+    let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
+    let options = DetectOptions {
+        runs: args.runs,
+        noise: NoiseKind::by_name(&args.noise).unwrap_or(NoiseKind::Sleep),
+        heuristic: Heuristic::by_name(&args.heuristic).unwrap_or(Heuristic::Random),
+        strength: args.strength,
+        duration: args.duration,
+        budget: args.overhead.0,
+        seed: args.seed,
+        again: args.again,
+        wanted: Wanted { atomics: args.atomics, volatile: args.volatile },
+        values: args.values,
+        timeout: args.timeout,
+        survey_runs: args.survey_runs,
+        resurvey: args.resurvey,
+        plan_only: args.plan_only.clone(),
+        ..DetectOptions::default()
+    };
+    let mut live = Live::new();
+    let mut each = |step: Step<'_>| match step {
+        Step::Surveying { run, of } => note(&format!("survey run {run} of {of}")),
+        Step::Watching { sites, suspects: 0 } => note(&format!("watching {sites} sites")),
+        Step::Watching { sites, suspects } => note(&format!("watching {sites} sites, {suspects} of them suspects")),
+        Step::PlanWritten { logs } => note(&format!(
+            "start the program with SELVEDGE_PLAN={}; logs go to {}",
+            args.plan_only.as_deref().unwrap_or(Path::new("")).display(),
+            logs.display()
+        )),
+        Step::Ran { detected, of } => live.show(|| progress(detected, of)),
+        _ => {}
+    };
+    let detected = detect(&store, &guest, &options, &Stop::on_signals(), &mut each)
+        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    live.end();
+    if args.plan_only.is_some() {
+        return Ok(ExitCode::Success.code());
+    }
+    let shown = shown(&detected);
+    let ids: BTreeSet<String> = shown.iter().map(|one| one.finding.id.clone()).collect();
+    let clips = if args.no_clip || ids.is_empty() || detected.stopped {
+        None
+    } else {
+        Some(pursue(&store, &guest, args.seed, &ids))
+    };
+    let findings = show(shown, &again(&args), clips.as_ref())?;
+    summary(&detected, findings.len(), &options);
+    if args.counters {
+        for (_, name, sentence) in LOG_COUNTERS_ALL {
+            note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));
+        }
+    }
+    let found = !findings.is_empty();
+    if let Some(file) = &args.json {
+        let program =
+            Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
+        let report = Report::new(program, detected.tally.into(), findings);
+        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+        std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
+    }
+    Ok(match found {
+        true => ExitCode::Findings.code(),
+        false if detected.stopped => 130,
+        false => ExitCode::Success.code(),
+    })
+}
+
+/// A race as it is shown: all pairs of sites that read the same in the source.
+struct Shown<'a> {
+    first: &'a Found,
+    in_act: InAct,
+    finding: Finding,
+    count: u64,
+    runs: u32,
+}
+
+/// Clips, by the findings' ids, or why there are none.
+type Clips = Result<BTreeMap<String, (Finding, Vec<String>)>, String>;
+
+/// Most time for looking for schedules.
+const CLIP_BUDGET: Duration = Duration::from_secs(10);
+
+/// Looks for schedules that make these races happen again, as a hunt does.
+fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Clips {
+    note("looking for schedules that make the races happen again");
+    let timeout = Duration::from_secs(5);
+    let survey = SurveyOptions { runs: 1, fresh: false, timeout: Some(timeout) };
+    let stop = Stop::default();
+    let prepared = prepare(store, guest, &survey, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let options = HuntOptions {
+        runs: 4,
+        budget: CLIP_BUDGET,
+        oracle: None,
+        seed,
+        effort: Effort { chances: 2, limit: Duration::from_secs(2), timeout, seed },
+        most_steps: DEFAULT_MOST_STEPS,
+        world: World { random: Some(seed), ..World::default() },
+        patterns: Vec::new(),
+        jobs: 1,
+    };
+    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let clips = pursued::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
+    clips.map_err(|_| "clips cannot be written".to_owned())
+}
+
+/// Everything that was seen, once for each place in the source.
+fn shown(detected: &Detected) -> Vec<Shown<'_>> {
+    let images = Images::default();
+    let site = |id: u32| {
+        let site = detected.sites.get(id as usize)?;
+        Some(SitePlace { path: &site.path, build_id: &site.build_id, offset: site.offset })
+    };
+    let mut shown: BTreeMap<String, Shown<'_>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for found in &detected.found {
+        let in_act = InAct::of(&images, &found.race, &found.images, &site);
+        let finding = in_act.finding();
+        match shown.get_mut(&finding.id) {
+            Some(known) => {
+                known.count += found.count;
+                known.runs = known.runs.max(found.runs);
+            }
+            None => {
+                order.push(finding.id.clone());
+                let one =
+                    Shown { first: found, in_act, finding: finding.clone(), count: found.count, runs: found.runs };
+                shown.insert(finding.id, one);
+            }
+        }
+    }
+    order.into_iter().filter_map(|id| shown.remove(&id)).collect()
+}
+
+fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Finding>, Failure> {
+    let mut out = anstream::stdout().lock();
+    let mut findings = Vec::new();
+    for one in shown {
+        let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
+        let mut lines = vec![
+            format!(
+                "Seen {} in {}, first with the noise of seed {}.",
+                times(one.count, "time"),
+                times(one.runs.into(), "run"),
+                one.first.seed
+            ),
+            format!("Look for it again: {again}"),
+        ];
+        let mut finding = one.finding;
+        finding.replay = Some(again.to_owned());
+        match clips {
+            None => {}
+            Some(Ok(clips)) => match clips.get(&finding.id) {
+                Some((made, how)) => {
+                    (finding.harm, finding.clip, finding.replay) = (made.harm, made.clip.clone(), made.replay.clone());
+                    lines.push("It was made to happen under control too:".to_owned());
+                    lines.extend(how.iter().cloned());
+                }
+                None => lines.push(NO_CLIP.to_owned()),
+            },
+            Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
+        }
+        one.in_act.write(&lines, &mut out)?;
+        findings.push(finding);
+    }
+    out.flush()?;
+    Ok(findings)
+}
+
+/// Where there is no clip.
+const NO_CLIP: &str = "No schedule was found that makes it happen again; it was seen in a free run.";
+
+fn again(args: &DetectArgs) -> String {
+    let mut words = vec!["selvedge detect --again --heuristic location --strength 1000".to_owned()];
+    if args.atomics {
+        words.push("--atomics".to_owned());
+    }
+    words.push("--runs 20 --".to_owned());
+    words.extend(args.guest.iter().map(|word| quoted(&word.to_string_lossy())));
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+fn progress(detected: &Detected, of: u32) -> String {
+    let done = detected.tally.total();
+    format!(
+        "{done}/{of} runs, {} races at {} pairs of places",
+        detected.counter(LogCounter::Races),
+        detected.found.len()
+    )
+}
+
+fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
+    let last = options.seed.wrapping_add(detected.tally.total().saturating_sub(1));
+    note(&format!(
+        "{} runs (seeds {} to {last}), {} pass, {} fail, {} hang; {} waits, {:.1} ms; {} races, {} near misses; {} \
+         suspects for --again; {:.1} s",
+        detected.tally.total(),
+        options.seed,
+        detected.tally.pass,
+        detected.tally.fail,
+        detected.tally.hang,
+        detected.counter(LogCounter::Waits),
+        detected.counter(LogCounter::WaitedNs) as f64 / 1e6,
+        detected.counter(LogCounter::Races),
+        detected.counter(LogCounter::Near),
+        detected.suspects,
+        detected.elapsed.as_secs_f64()
+    ));
+    if findings == 0 {
+        note("nothing to report");
+    }
+}

@@ -1,0 +1,158 @@
+//! `selvedge guard`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use selvedge_analyze::invariant::group::{FELT, Heat};
+use selvedge_drive::guard::choose::{Choice, choose};
+use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
+use selvedge_drive::guard::deploy::{Deployed, deploy};
+use selvedge_drive::guard::file::load;
+use selvedge_drive::guard::keys::{Keyed, images_of, mark_asked};
+use selvedge_drive::guard::violations::{ReadLogsError, Violations};
+use selvedge_drive::guest_input::GuestInput;
+use selvedge_drive::program::Program;
+use selvedge_drive::run::{Guest, GuestOutput, RunRequest, Stop, run_guest};
+use selvedge_drive::store::Store;
+use selvedge_events::guard::LogCounter;
+use selvedge_findings::{ExitCode, Report, Runs};
+use selvedge_report::violation::write_violation;
+
+use crate::args::GuardArgs;
+use crate::command::guarding::{self, counted};
+use crate::messages::{Failure, note};
+
+/// Guards a program, writes a plan that does, or explains what a guard noted.
+pub(crate) fn run(args: &GuardArgs) -> Result<u8, Failure> {
+    if let Some(log) = &args.log {
+        return explain(args, log);
+    }
+    let Some(invariants) = &args.invariants else { return Ok(ExitCode::Usage.code()) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let name =
+        args.program.as_ref().map(|program| program.as_os_str()).or(args.guest.first().map(|name| name.as_os_str()));
+    let Some(name) = name else {
+        let text = "which program? give its command after --, or with --plan its file after --program";
+        return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
+    };
+    let program = Program::find(name, &path).map_err(|error| Failure::usage(&error))?;
+    let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
+    let images = Keyed::load_all(&images_of(&program));
+    let guard = compile(args, invariants, &images)?;
+    let deployed = deploy(&store, &guard, &images, (&program, invariants), args.plan.as_deref())
+        .map_err(|error| Failure::usage(&error))?;
+    if args.plan.is_some() {
+        return planned(args, &guard, &deployed);
+    }
+    let mut words = args.guest.iter().cloned();
+    words.next();
+    let guest = Guest { program: program.path.into_os_string(), args: words.collect() };
+    let stop = Stop::on_signals();
+    let request =
+        RunRequest { guest: &guest, plan: &deployed.plan, output: GuestOutput::Inherit, timeout: None, stop: &stop };
+    let (end, _) = run_guest(&request, &mut GuestInput::once()).map_err(|error| Failure::usage(&error))?;
+    summary(&deployed.logs)?;
+    Ok(if stop.is_set() { 130 } else { end.outcome().exit_code() })
+}
+
+/// The guard that was asked for; says what is not guarded.
+fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Failure> {
+    let mut invariants = load(file).map_err(|error| Failure::usage(&error))?;
+    mark_asked(&mut invariants, images);
+    let heat = (!args.all).then_some(Heat { proportion: args.bias, hits_a_run: FELT });
+    let selection = guarding::selection(&args.only, &args.except)?;
+    guarding::say_idle(&selection, &invariants);
+    let chosen = choose(&invariants, &Choice { heat, selection, asked_only: args.asked });
+    for group in &chosen.left_out {
+        let first = group.sites.first().map_or("", |key| key.0.as_str());
+        note(&format!(
+            "left out: {} with {:.0} % of all shared accesses ({first}, …): they would slow the program down; \
+             --all guards them too",
+            counted(group.sites.len(), "site"),
+            group.proportion * 100.0
+        ));
+    }
+    if !chosen.loosened.is_empty() {
+        note(&format!(
+            "{} followed sites that are left out, and may follow anything now; \
+             `selvedge train` with the same --only and --except makes them tight",
+            counted(chosen.loosened.len(), "site")
+        ));
+    }
+    if chosen.invariants.sites.is_empty() && !invariants.sites.is_empty() {
+        let text = "nothing is left to guard: no two threads share what is chosen, or the program asks for nothing; \
+                    try --all, or train with more runs";
+        return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
+    }
+    let how = GuardHow { mode: if args.watch { Mode::Watch } else { Mode::Guard }, stall: args.stall };
+    let guard = Guard::of(&chosen.invariants, images, &how).map_err(|error| Failure::usage(&error))?;
+    if !guard.fit.missing.is_empty() {
+        note(&guard.fit.to_string());
+    }
+    Ok(guard)
+}
+
+fn planned(args: &GuardArgs, guard: &Guard, deployed: &Deployed) -> Result<u8, Failure> {
+    let words: Vec<_> = args.guest.iter().map(|word| word.to_string_lossy()).collect();
+    let command = if words.is_empty() { "PROGRAM".to_owned() } else { words.join(" ") };
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{} guarded; {}", counted(guard.sites.len(), "site"), guard.fit)?;
+    writeln!(out, "start:    SELVEDGE_PLAN={} {command}", deployed.plan.display())?;
+    writeln!(out, "look:     selvedge guard --log {}", deployed.logs.display())?;
+    writeln!(out, "try it:   selvedge explore --guard {} -- {command}", deployed.plan.display())?;
+    Ok(ExitCode::Success.code())
+}
+
+/// What the guard did, where it did anything.
+fn summary(logs: &Path) -> Result<(), Failure> {
+    let all = match Violations::read(logs) {
+        Ok(all) => all,
+        Err(ReadLogsError::None { .. }) => {
+            note("the program left no log: it was not guarded; was it built with selvedge?");
+            return Ok(());
+        }
+        Err(error) => return Err(Failure::internal(&error)),
+    };
+    for (counter, count, text) in &all.counters {
+        if *counter != LogCounter::Splits {
+            note(&format!("{count} {text}"));
+        }
+    }
+    if !all.pairs.is_empty() {
+        note(&format!("{}; look at them: selvedge guard --log {}", counted(all.pairs.len(), "pair"), logs.display()));
+    }
+    Ok(())
+}
+
+/// Explains the violations of a log.
+fn explain(args: &GuardArgs, log: &Path) -> Result<u8, Failure> {
+    let all = Violations::read(log).map_err(|error| Failure::usage(&error))?;
+    let known = load(&all.names.invariants).ok();
+    if known.is_none() {
+        note(&format!("`{}` is gone: what belongs is not shown", all.names.invariants.display()));
+    }
+    let told = guarding::told(&all, known.as_ref(), log, args.program.as_deref());
+    let mut out = anstream::stdout().lock();
+    for one in &told {
+        write_violation(one, &mut out)?;
+    }
+    for (_, count, text) in &all.counters {
+        writeln!(out, "{count} {text}")?;
+    }
+    if told.is_empty() {
+        writeln!(out, "no violations in {}", counted(all.processes, "process").replace("processs", "processes"))?;
+    }
+    out.flush()?;
+    if let Some(file) = &args.json {
+        let findings: Vec<_> = told.iter().map(selvedge_report::violation::Violation::finding).collect();
+        let program = selvedge_findings::Program {
+            path: all.names.program.display().to_string(),
+            build_id: all.names.build_id.clone(),
+        };
+        let runs = Runs { total: all.processes as u64, ..Runs::default() };
+        let report = Report::new(program, runs, findings);
+        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+        std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
+    }
+    Ok(if told.is_empty() { ExitCode::Success.code() } else { ExitCode::Findings.code() })
+}

@@ -1,0 +1,101 @@
+//! Writes what a plan says about noise (`events::detect` has the layout and the reader).
+
+use selvedge_events::detect::{self as layout, Aim, Heuristic, NO_BUDGET, NoiseKind};
+
+use crate::plan::WritePlanError;
+
+/// Noise, before it is bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoiseSpec {
+    /// Decides all that is left to chance.
+    pub seed: u64,
+    /// How long a thread waits, about, in nanoseconds.
+    pub duration_ns: u64,
+    /// Most millionths of the processor time that a thread uses.
+    pub budget: Option<u32>,
+    /// How close in time a near miss is, in nanoseconds.
+    pub window_ns: u32,
+    /// Waits in a thousand accesses.
+    pub strength: u16,
+    /// The same where noise is aimed.
+    pub aimed: u16,
+    /// How threads wait.
+    pub kind: NoiseKind,
+    /// Where.
+    pub heuristic: Heuristic,
+    /// `FLAG_…`
+    pub flags: u16,
+    /// How each armed id is watched.
+    pub sites: Vec<Aim>,
+    /// Suspected variables: offset from the base of the executable, and length.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+impl NoiseSpec {
+    /// The payload's bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, WritePlanError> {
+        let len32 = |len: usize| u32::try_from(len).map_err(|_| WritePlanError::TooLarge);
+        let rows_at = layout::HEADER;
+        let ranges_at = (rows_at + self.sites.len() * layout::ROW).next_multiple_of(8);
+        let mut bytes = Vec::with_capacity(ranges_at + self.ranges.len() * layout::RANGE);
+        bytes.extend(layout::MAGIC);
+        bytes.extend(layout::VERSION.to_le_bytes());
+        bytes.extend(len32(layout::HEADER)?.to_le_bytes());
+        bytes.extend(self.seed.to_le_bytes());
+        bytes.extend(self.duration_ns.min(layout::MOST_DURATION_NS).to_le_bytes());
+        bytes.extend(self.budget.unwrap_or(NO_BUDGET).to_le_bytes());
+        bytes.extend(self.window_ns.to_le_bytes());
+        bytes.extend(self.strength.min(layout::MOST_STRENGTH).to_le_bytes());
+        bytes.extend(self.aimed.min(layout::MOST_STRENGTH).to_le_bytes());
+        bytes.extend([self.kind as u8, self.heuristic as u8]);
+        bytes.extend(self.flags.to_le_bytes());
+        for field in [len32(self.sites.len())?, len32(rows_at)?, len32(self.ranges.len())?, len32(ranges_at)?] {
+            bytes.extend(field.to_le_bytes());
+        }
+        for aim in &self.sites {
+            bytes.extend((*aim as u32).to_le_bytes());
+            bytes.extend(0_u32.to_le_bytes());
+        }
+        bytes.resize(ranges_at, 0);
+        for (from, len) in &self.ranges {
+            bytes.extend(from.to_le_bytes());
+            bytes.extend(len.to_le_bytes());
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use selvedge_events::detect::Noise;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn payloads_round_trip(
+            seed in any::<u64>(), duration_ns in 0..=layout::MOST_DURATION_NS,
+            budget in proptest::option::of(0..u32::MAX), window_ns in any::<u32>(),
+            strength in 0..=1000_u16, aimed in 0..=1000_u16,
+            kind in 0..4_u8, heuristic in 0..3_u8, flags in any::<u16>(),
+            sites in proptest::collection::vec(prop_oneof![Just(Aim::Quiet), Just(Aim::Usual), Just(Aim::Aimed)], 0..40),
+            ranges in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..9),
+        ) {
+            let (kind, heuristic) = (NoiseKind::from_u8(kind).expect("one"), Heuristic::from_u8(heuristic).expect("one"));
+            let spec = NoiseSpec {
+                seed, duration_ns, budget, window_ns, strength, aimed, kind, heuristic, flags, sites, ranges,
+            };
+            let bytes = spec.to_bytes().expect("small");
+            let noise = Noise::parse(&bytes).expect("sound");
+            let back = NoiseSpec {
+                seed: noise.seed, duration_ns: noise.duration_ns, budget: Some(noise.budget).filter(|b| *b != NO_BUDGET),
+                window_ns: noise.window_ns, strength: noise.strength, aimed: noise.aimed, kind: noise.kind,
+                heuristic: noise.heuristic, flags: noise.flags,
+                sites: (0..noise.sites).map(|id| noise.site(id).0).collect(),
+                ranges: (0..noise.ranges).filter_map(|number| noise.range(number)).collect(),
+            };
+            prop_assert_eq!(back, spec);
+        }
+    }
+}

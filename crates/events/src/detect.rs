@@ -1,0 +1,633 @@
+//! The detector's two files: what a plan says about noise, and the log that the runtime leaves.
+//!
+//! Armed ids are numbered from 0; each has a row. All of it sits in the plan ([`crate::plan`]), as the payload of the
+//! intervention [`Noise`](crate::plan::Intervene::Noise).
+//!
+//! ```text
+//! 0   magic "SLVNOISE"   8  version u32     12  header length u32 (64)
+//! 16  seed u64           24 duration ns u64
+//! 32  budget u32: millionths of the processor time that a thread uses ([`NO_BUDGET`]: none)   36  window of a near miss, ns u32
+//! 40  strength u16       42 strength where noise is aimed u16
+//! 44  noise u8           45 heuristic u8    46  flags u16
+//! 48  sites u32          52 rows at u32     56  ranges u32      60  ranges at u32
+//! row, 8 bytes, of ids 0, 1, …: aim u32 ([`Aim`]) | duration us u32 (0: the plan's)
+//! range, 16 bytes: where a suspected variable is, as offset from the base of the executable u64 | length u64
+//! ```
+//!
+//! The log is a file that stays mapped: what was stored survives a crash.
+//!
+//! ```text
+//! 0   magic "SLVDTLOG"   8  version u32     12  header length u32 (4096)
+//! 16  pid u32            20 sites u32       24  race slots u32   28 near slots u32 (powers of two)
+//! 32  hits at u32        36 races at u32    40  nears at u32     44 modules at u32
+//! 48  modules u32        52 flags u32       56  seed u64
+//! 64  counters, 8 bytes each ([`LogCounter`])
+//! hits, 16 bytes, of ids 0, 1, …: waits u32 | races u32 | near misses u32 | samples u32
+//! race, 1024 bytes: key u64 (0: free) | count u32 | ready u32 | value flags u32 | 0 u32 | old u64 | new u64
+//!     | where it was allocated u64 | block u64 | its size u64 | first side at 64 | second side at 512
+//! side, 448 bytes: address u64 | size u32 | flags u32 | site u32 | thread u32 | frames u32 | locks u32 | value u64
+//!     | 4 locks: address u64, where taken u64 | 24 return addresses u64, innermost first
+//! near, 32 bytes: key u64 (0: free) | address u64 | count u32 | shortest distance ns u32 | 0 u64
+//! module, 320 bytes: base u64 | end u64 | build-id length u32 | path length u32 | build-id 32 bytes | path 264 bytes
+//! key: 1 << 63 | smaller id << 31 | larger id
+//! ```
+
+use crate::bytes::{array_at, slice_at, u32_at, u64_at};
+
+/// First bytes of the payload.
+pub const MAGIC: [u8; 8] = *b"SLVNOISE";
+/// Version of the payload.
+pub const VERSION: u32 = 1;
+/// Bytes of the payload's header.
+pub const HEADER: usize = 64;
+/// Bytes of a row.
+pub const ROW: usize = 8;
+/// Bytes of a range.
+pub const RANGE: usize = 16;
+/// No budget.
+pub const NO_BUDGET: u32 = u32::MAX;
+/// The greatest strength: always.
+pub const MOST_STRENGTH: u16 = 1000;
+/// The longest wait.
+pub const MOST_DURATION_NS: u64 = 10_000_000_000;
+/// Most sites.
+pub const MOST_SITES: u32 = 1 << 24;
+/// Atomic operations are watched too: a plain access that meets one races with it.
+pub const FLAG_ATOMICS: u16 = 1;
+/// A value that changed while a thread waited, and nobody was seen, is noted.
+pub const FLAG_VALUES: u16 = 2;
+/// `volatile` accesses are watched too.
+pub const FLAG_VOLATILE: u16 = 4;
+
+/// The first accesses of a thread wait more often than the strength says: short programs have no others.
+pub const FLAG_EAGER: u16 = 8;
+
+/// First bytes of a log.
+pub const LOG_MAGIC: [u8; 8] = *b"SLVDTLOG";
+/// Version of the log.
+pub const LOG_VERSION: u32 = 1;
+/// Bytes of the log's header.
+pub const LOG_HEADER: usize = 4096;
+/// Where the counters begin.
+pub const LOG_COUNTERS: usize = 64;
+/// How a log's file name begins; the process's number follows.
+pub const LOG_PREFIX: &str = "detect-";
+/// Bytes of a row of hits.
+pub const HITS: usize = 16;
+/// Bytes of a race.
+pub const RACE: usize = 1024;
+/// Where the sides of a race are in it.
+pub const SIDES: [usize; 2] = [64, 512];
+/// Bytes of a near miss.
+pub const NEAR: usize = 32;
+/// Bytes of a module.
+pub const MODULE: usize = 320;
+/// Most modules.
+pub const MOST_MODULES: u32 = 64;
+/// Return addresses of a side.
+pub const FRAMES: usize = 24;
+/// Locks of a side.
+pub const LOCKS: usize = 4;
+/// Where a side's locks begin.
+pub const SIDE_LOCKS: usize = 40;
+/// Where a side's return addresses begin.
+pub const SIDE_FRAMES: usize = SIDE_LOCKS + LOCKS * 16;
+/// Bytes of a module's path.
+pub const MODULE_PATH: usize = 264;
+/// In a side: it writes.
+pub const SIDE_WRITES: u32 = 1;
+/// In a side: it is an atomic operation.
+pub const SIDE_ATOMIC: u32 = 2;
+/// In a race: values were looked at.
+pub const VALUES_SEEN: u32 = 1;
+/// In a race: the value changed while the first side waited.
+pub const VALUE_CHANGED: u32 = 2;
+/// The id that stands for an access that nobody saw.
+pub const UNSEEN: u32 = 0x7fff_ffff;
+
+const _: () = assert!(SIDE_FRAMES + FRAMES * 8 <= SIDES[1] - SIDES[0] && SIDES[1] + 448 <= RACE);
+const _: () = assert!(56 + MODULE_PATH <= MODULE);
+
+/// The key of two ids, whichever comes first.
+pub const fn key(one: u32, two: u32) -> u64 {
+    let (low, high) = if one < two { (one, two) } else { (two, one) };
+    1 << 63 | (low as u64 & 0x7fff_ffff) << 31 | (high as u64 & 0x7fff_ffff)
+}
+
+const fn unkey(key: u64) -> Option<(u32, u32)> {
+    if key >> 63 == 0 { None } else { Some(((key >> 31) as u32 & 0x7fff_ffff, key as u32 & 0x7fff_ffff)) }
+}
+
+macro_rules! choice {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $each:literal])+ $variant:ident = $number:literal $text:literal,)* }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $name { $($(#[doc = $each])+ $variant = $number),* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[$name] = &[$($name::$variant),*];
+
+            /// From its number.
+            pub const fn from_u8(number: u8) -> Option<$name> {
+                match number { $($number => Some($name::$variant),)* _ => None }
+            }
+
+            /// Its name on a command line.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
+
+            /// By its name.
+            pub fn by_name(name: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|one| one.name() == name)
+            }
+        }
+    };
+}
+
+choice! {
+    /// How a thread waits.
+    NoiseKind {
+        /// Off the processor, until the time is up or somebody came.
+        Sleep = 0 "sleep",
+        /// On the processor.
+        Spin = 1 "spin",
+        /// Giving the processor away again and again.
+        Yield = 2 "yield",
+        /// As `Yield`, after all others.
+        Priority = 3 "priority",
+    }
+}
+
+choice! {
+    /// Where threads wait (section 3.3 of the paper).
+    Heuristic {
+        /// Anywhere; more where noise is aimed.
+        Random = 0 "random",
+        /// Only at accesses to suspected variables.
+        Variable = 1 "variable",
+        /// Only at suspected places.
+        Location = 2 "location",
+    }
+}
+
+/// How a site is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Aim {
+    /// It looks for others, and never waits.
+    Quiet = 0,
+    /// It waits with the plan's strength.
+    Usual = 1,
+    /// It waits with the strength of aimed noise.
+    Aimed = 2,
+}
+
+macro_rules! log_counters {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
+        /// A counter of the detector.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum LogCounter { $($(#[doc = $doc])+ $name),* }
+
+        /// Every counter with its key and its sentence, in order.
+        pub const LOG_COUNTERS_ALL: &[(LogCounter, &str, &str)] =
+            &[$((LogCounter::$name, stringify!($name), $text)),*];
+    };
+}
+
+log_counters! {
+    /// Races seen.
+    Races = "times that two threads were seen at one location at once",
+    /// Waits.
+    Waits = "waits with an announcement standing",
+    /// Nanoseconds of waits.
+    WaitedNs = "nanoseconds of waits, of all threads",
+    /// Checks, as far as they are counted.
+    Checks = "accesses that looked for an announcement, as far as they are counted",
+    /// Samples.
+    Samples = "accesses that were considered for a wait",
+    /// Not made for the budget's sake.
+    OverBudget = "waits that were not made for the budget's sake",
+    /// Not made while one thread lived.
+    Alone = "accesses that were considered while there was one thread",
+    /// Bucket taken.
+    Crowded = "waits that were not made because another announcement stood in their place",
+    /// Near misses.
+    Near = "conflicting accesses shortly after an announcement had been withdrawn",
+    /// Values that changed without a seen access.
+    Unseen = "values that changed while a thread waited, and nobody was seen",
+    /// Races not in the log.
+    NotLogged = "races that did not fit in the log",
+    /// In handlers.
+    Reentered = "accesses in signal handlers that interrupted the detector at work, not checked",
+    /// Sites switched off.
+    SwitchedOff = "times that a hot site was switched off for the budget's sake",
+    /// Sites switched on again.
+    SwitchedOn = "times that a site was switched on again",
+    /// Long ranges.
+    LongRanges = "copies and fills of which only the beginning was checked",
+    /// Announcements of a dead process.
+    Stale = "announcements of another process that were thrown away",
+    /// Announcements that were never answered.
+    Lost = "announcements that were met and never answered",
+    /// Calibrated cost.
+    CheckPs = "picoseconds that a check takes, as it was measured",
+}
+
+/// A checked view of a payload's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise<'a> {
+    bytes: &'a [u8],
+    /// Decides all that is left to chance.
+    pub seed: u64,
+    /// How long a thread waits, about.
+    pub duration_ns: u64,
+    /// Millionths of the processor time that a thread uses; [`NO_BUDGET`].
+    pub budget: u32,
+    /// How close in time a near miss is.
+    pub window_ns: u32,
+    /// Waits in a thousand accesses.
+    pub strength: u16,
+    /// The same where noise is aimed.
+    pub aimed: u16,
+    /// How threads wait.
+    pub kind: NoiseKind,
+    /// Where.
+    pub heuristic: Heuristic,
+    /// `FLAG_…`
+    pub flags: u16,
+    /// How many ids have rows.
+    pub sites: u32,
+    /// How many ranges there are.
+    pub ranges: u32,
+    rows_at: usize,
+    ranges_at: usize,
+}
+
+/// What is wrong with a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoiseError {
+    /// Where.
+    pub at: u64,
+}
+
+impl core::fmt::Display for NoiseError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "impossible value at offset {} of the detector's table", self.at)
+    }
+}
+
+impl core::error::Error for NoiseError {}
+
+impl<'a> Noise<'a> {
+    /// Checks everything; after that, access cannot fail.
+    pub fn parse(bytes: &'a [u8]) -> Result<Noise<'a>, NoiseError> {
+        let bad = |at: usize| NoiseError { at: at as u64 };
+        if array_at(bytes, 0) != Some(MAGIC) {
+            return Err(bad(0));
+        }
+        let field = |at: usize| u32_at(bytes, at).ok_or(bad(at));
+        if field(8)? != VERSION {
+            return Err(bad(8));
+        }
+        if field(12)? as usize != HEADER || bytes.len() < HEADER {
+            return Err(bad(12));
+        }
+        let long = |at: usize| u64_at(bytes, at).ok_or(bad(at));
+        let (strengths, how) = (field(40)?, field(44)?);
+        let noise = Noise {
+            bytes,
+            seed: long(16)?,
+            duration_ns: long(24)?,
+            budget: field(32)?,
+            window_ns: field(36)?,
+            strength: strengths as u16,
+            aimed: (strengths >> 16) as u16,
+            kind: NoiseKind::from_u8(how as u8).ok_or(bad(44))?,
+            heuristic: Heuristic::from_u8((how >> 8) as u8).ok_or(bad(45))?,
+            flags: (how >> 16) as u16,
+            sites: field(48)?,
+            rows_at: field(52)? as usize,
+            ranges: field(56)?,
+            ranges_at: field(60)? as usize,
+        };
+        if noise.duration_ns > MOST_DURATION_NS {
+            return Err(bad(24));
+        }
+        if noise.strength.max(noise.aimed) > MOST_STRENGTH {
+            return Err(bad(40));
+        }
+        if noise.sites > MOST_SITES || noise.ranges > MOST_SITES {
+            return Err(bad(48));
+        }
+        slice_at(bytes, noise.rows_at, noise.sites as usize * ROW).ok_or(bad(52))?;
+        slice_at(bytes, noise.ranges_at, noise.ranges as usize * RANGE).ok_or(bad(60))?;
+        for id in 0..noise.sites {
+            if noise.row(id).is_none() {
+                return Err(bad(noise.rows_at + id as usize * ROW));
+            }
+        }
+        Ok(noise)
+    }
+
+    fn row(&self, id: u32) -> Option<(Aim, u32)> {
+        let at = self.rows_at + id as usize * ROW;
+        let aim = match u32_at(self.bytes, at)? {
+            0 => Aim::Quiet,
+            1 => Aim::Usual,
+            2 => Aim::Aimed,
+            _ => return None,
+        };
+        Some((aim, u32_at(self.bytes, at + 4)?))
+    }
+
+    /// How a site is watched, and how long it waits in microseconds (0: the plan's time).
+    pub fn site(&self, id: u32) -> (Aim, u32) {
+        if id < self.sites { self.row(id).unwrap_or((Aim::Quiet, 0)) } else { (Aim::Quiet, 0) }
+    }
+
+    /// Where a suspected variable is: offset from the base of the executable, and length.
+    pub fn range(&self, number: u32) -> Option<(u64, u64)> {
+        let at = self.ranges_at + (number < self.ranges).then_some(number)? as usize * RANGE;
+        Some((u64_at(self.bytes, at)?, u64_at(self.bytes, at + 8)?))
+    }
+}
+
+/// A log, as far as it can be read: logs of crashed programs are whole, those of full disks may not be.
+#[derive(Clone, Copy, Debug)]
+pub struct Log<'a> {
+    bytes: &'a [u8],
+    /// Whose.
+    pub pid: u32,
+    /// How many ids its plan had.
+    pub sites: u32,
+    /// The plan's seed.
+    pub seed: u64,
+}
+
+/// What came of a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// Waits.
+    pub waits: u32,
+    /// Races.
+    pub races: u32,
+    /// Near misses.
+    pub nears: u32,
+    /// Times that it was considered for a wait.
+    pub samples: u32,
+}
+
+/// One side of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side<'a> {
+    bytes: &'a [u8],
+    /// The first byte.
+    pub addr: u64,
+    /// How many.
+    pub size: u32,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Whether it is an atomic operation.
+    pub atomic: bool,
+    /// The armed id; [`UNSEEN`].
+    pub site: u32,
+    /// The thread.
+    pub thread: u32,
+    /// What was there just before, up to eight bytes.
+    pub value: u64,
+    frames: usize,
+    locks: usize,
+}
+
+impl<'a> Side<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Side<'a>> {
+        let field = |at| u32_at(bytes, at);
+        Some(Side {
+            bytes,
+            addr: u64_at(bytes, 0)?,
+            size: field(8)?,
+            writes: field(12)? & SIDE_WRITES != 0,
+            atomic: field(12)? & SIDE_ATOMIC != 0,
+            site: field(16)?,
+            thread: field(20)?,
+            frames: (field(24)? as usize).min(FRAMES),
+            locks: (field(28)? as usize).min(LOCKS),
+            value: u64_at(bytes, 32)?,
+        })
+    }
+
+    /// Return addresses, innermost first; the first one is the access's own.
+    pub fn frames(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let bytes = self.bytes;
+        (0..self.frames).filter_map(move |number| u64_at(bytes, SIDE_FRAMES + number * 8))
+    }
+
+    /// Locks that the thread held: each one's address, and where it was taken.
+    pub fn locks(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let bytes = self.bytes;
+        let lock = move |number: usize| {
+            let at = SIDE_LOCKS + number * 16;
+            Some((u64_at(bytes, at)?, u64_at(bytes, at + 8)?))
+        };
+        (0..self.locks).filter_map(lock)
+    }
+}
+
+/// A race of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Race<'a> {
+    /// How often.
+    pub count: u32,
+    /// What the value was and became while the first side waited, where it was looked at.
+    pub values: Option<(u64, u64)>,
+    /// The heap block: where it was allocated, its address and size; zeros where it is none.
+    pub block: (u64, u64, u64),
+    /// The one that had announced itself, and the one that came.
+    pub sides: [Side<'a>; 2],
+}
+
+/// A near miss of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearMiss {
+    /// Both ids.
+    pub sites: (u32, u32),
+    /// The first address.
+    pub addr: u64,
+    /// How often.
+    pub count: u32,
+    /// The shortest distance.
+    pub least_ns: u32,
+}
+
+/// A module of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogModule<'a> {
+    /// Where offsets count from.
+    pub base: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Its build-id.
+    pub build_id: &'a [u8],
+    /// Its file.
+    pub path: &'a [u8],
+}
+
+impl<'a> Log<'a> {
+    /// Reads the header; `None` where this is no log of this version.
+    pub fn parse(bytes: &'a [u8]) -> Option<Log<'a>> {
+        if array_at(bytes, 0)? != LOG_MAGIC || u32_at(bytes, 8)? != LOG_VERSION {
+            return None;
+        }
+        Some(Log { bytes, pid: u32_at(bytes, 16)?, sites: u32_at(bytes, 20)?, seed: u64_at(bytes, 56)? })
+    }
+
+    /// A counter.
+    pub fn counter(&self, counter: LogCounter) -> u64 {
+        u64_at(self.bytes, LOG_COUNTERS + counter as usize * 8).unwrap_or(0)
+    }
+
+    fn rows(&self, count: usize, at: usize, size: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let count = u32_at(self.bytes, count).unwrap_or(0) as usize;
+        let at = u32_at(self.bytes, at).unwrap_or(u32::MAX) as usize;
+        self.bytes.get(at..).unwrap_or(&[]).chunks_exact(size).take(count)
+    }
+
+    /// What came of each id, from 0.
+    pub fn hits(&self) -> impl Iterator<Item = Hits> + use<'a> {
+        self.rows(20, 32, HITS).map(|row| {
+            let field = |at| u32_at(row, at).unwrap_or(0);
+            Hits { waits: field(0), races: field(4), nears: field(8), samples: field(12) }
+        })
+    }
+
+    /// The races, in no order.
+    pub fn races(&self) -> impl Iterator<Item = Race<'a>> + use<'a> {
+        self.rows(24, 36, RACE).filter_map(|row| {
+            unkey(u64_at(row, 0)?)?;
+            if u32_at(row, 12)? == 0 {
+                return None;
+            }
+            let side = |number: usize| Side::parse(slice_at(row, *SIDES.get(number)?, 448)?);
+            Some(Race {
+                count: u32_at(row, 8)?,
+                values: (u32_at(row, 16)? & VALUES_SEEN != 0).then_some((u64_at(row, 24)?, u64_at(row, 32)?)),
+                block: (u64_at(row, 40)?, u64_at(row, 48)?, u64_at(row, 56)?),
+                sides: [side(0)?, side(1)?],
+            })
+        })
+    }
+
+    /// The near misses, in no order.
+    pub fn nears(&self) -> impl Iterator<Item = NearMiss> + use<'a> {
+        self.rows(28, 40, NEAR).filter_map(|row| {
+            Some(NearMiss {
+                sites: unkey(u64_at(row, 0)?)?,
+                addr: u64_at(row, 8)?,
+                count: u32_at(row, 16)?,
+                least_ns: u32_at(row, 20)?,
+            })
+        })
+    }
+
+    /// The images that were loaded.
+    pub fn modules(&self) -> impl Iterator<Item = LogModule<'a>> + use<'a> {
+        self.rows(48, 44, MODULE).take(MOST_MODULES as usize).filter_map(|row| {
+            Some(LogModule {
+                base: u64_at(row, 0)?,
+                end: u64_at(row, 8)?,
+                build_id: slice_at(row, 24, (u32_at(row, 16)? as usize).min(32))?,
+                path: slice_at(row, 56, (u32_at(row, 20)? as usize).min(MODULE_PATH))?,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload() -> [u8; 64 + 24 + 16] {
+        let mut bytes = [0; 104];
+        bytes[..8].copy_from_slice(&MAGIC);
+        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let header =
+            [(8, VERSION), (12, 64), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
+        let rest = [(48, 3), (52, 64), (56, 1), (60, 88), (64, 1), (72, 2), (76, 9), (88, 0x40), (96, 8)];
+        for (at, value) in header.into_iter().chain(rest) {
+            put(at, value);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_payload_says_what_is_done_where() {
+        let bytes = payload();
+        let noise = Noise::parse(&bytes).expect("sound");
+        assert_eq!((noise.seed, noise.duration_ns, noise.budget), (7, 5000, 50_000));
+        assert_eq!((noise.strength, noise.aimed), (20, 500));
+        assert_eq!((noise.kind, noise.heuristic), (NoiseKind::Spin, Heuristic::Location));
+        let rows = [(Aim::Usual, 0), (Aim::Aimed, 9), (Aim::Quiet, 0), (Aim::Quiet, 0)];
+        assert_eq!([0, 1, 2, 3].map(|id| noise.site(id)), rows);
+        assert_eq!((noise.range(0), noise.range(1)), (Some((0x40, 8)), None));
+    }
+
+    #[test]
+    fn damaged_payloads_are_refused_and_none_is_read_past_its_end() {
+        let whole = payload();
+        for len in 0..whole.len() {
+            assert!(Noise::parse(&whole[..len]).is_err(), "cut at {len}");
+        }
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut bytes = whole;
+                bytes[at] = value;
+                if let Ok(noise) = Noise::parse(&bytes) {
+                    for number in [0, 1, noise.sites.wrapping_sub(1), noise.sites, u32::MAX] {
+                        let _ = (noise.site(number), noise.range(number));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_is_read_as_far_as_it_goes() {
+        let mut bytes = [0_u8; LOG_HEADER + RACE];
+        bytes[..8].copy_from_slice(&LOG_MAGIC);
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        put(8, u64::from(LOG_VERSION));
+        put(20, 1 << 32);
+        put(32, (LOG_HEADER as u64) << 32);
+        let race = LOG_HEADER;
+        put(race, key(9, 3));
+        put(race + 8, 2 | 1 << 32);
+        put(race + SIDES[0], 0x1000);
+        put(race + SIDES[0] + 8, 4 | u64::from(SIDE_WRITES) << 32);
+        put(race + SIDES[0] + 24, u64::MAX);
+        put(race + SIDES[0] + SIDE_FRAMES, 0xabc);
+        put(race + SIDES[1], 0x1002);
+        let log = Log::parse(&bytes).expect("a log");
+        let races: [Race<'_>; 1] = [log.races().next().expect("one")];
+        assert_eq!((races[0].count, races[0].values), (2, None));
+        assert!(races[0].sides[0].writes && !races[0].sides[1].writes);
+        assert_eq!(races[0].sides[0].frames().next(), Some(0xabc));
+        assert_eq!((races[0].sides[0].frames().count(), races[0].sides[0].locks().count()), (FRAMES, LOCKS));
+        for len in 0..bytes.len() {
+            if let Some(log) = Log::parse(&bytes[..len]) {
+                let _ = (log.races().count(), log.nears().count(), log.modules().count(), log.hits().count());
+                assert_eq!(log.races().count(), 0, "cut at {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_has_one_key() {
+        assert_eq!(key(3, 9), key(9, 3));
+        assert_eq!(unkey(key(3, UNSEEN)), Some((3, UNSEEN)));
+        assert_eq!(unkey(0), None);
+    }
+}

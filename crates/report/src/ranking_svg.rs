@@ -1,0 +1,200 @@
+//! The neighbourhood of the top code points as a picture: earlier accesses on the left, later ones on the right, and what
+//! goes between them. One file without references, readable on light and dark ground.
+
+use std::fmt::Write as _;
+
+use selvedge_findings::{RankedEdge, RankedNode};
+
+/// An edge of the picture.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// The edge.
+    pub edge: RankedEdge,
+    /// Whether it speaks for the bug.
+    pub is_evidence: bool,
+}
+
+const WIDTH: u32 = 900;
+const BOX_WIDTH: u32 = 300;
+const BOX_HEIGHT: u32 = 52;
+const GAP: u32 = 18;
+const TOP: u32 = 64;
+/// Most boxes of a side: more cannot be read.
+const MOST_BOXES: usize = 14;
+
+const STYLE: &str = "\
+:root{--ground:#ffffff;--ink:#1b1f24;--soft:#57606a;--box:#f6f8fa;--line:#c4ccd4;--hot:#cf222e;--calm:#8c959f}\
+@media(prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--soft:#9198a1;--box:#161b22;--line:#3d444d;--hot:#ff7b72;--calm:#656c76}}\
+.ground{fill:var(--ground)}\
+text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:var(--ink)}\
+.title{font-size:14px;font-weight:600}.soft{fill:var(--soft);font-size:11px}\
+.box{fill:var(--box);stroke:var(--line)}.box.hot{stroke:var(--hot);stroke-width:2}\
+.edge{fill:none;stroke:var(--calm);stroke-width:1.5}.edge.hot{stroke:var(--hot);stroke-width:2.5}.edge.missing{stroke-dasharray:6 4}\
+.count{font-size:11px;fill:var(--soft)}.count.hot{fill:var(--hot);font-weight:600}";
+
+/// Draws edges; `title` stands above.
+pub fn draw(title: &str, edges: &[Drawn]) -> String {
+    let (mut left, mut right): (Vec<Shown<'_>>, Vec<Shown<'_>>) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    for drawn in edges {
+        let from = place(&mut left, drawn.edge.from.as_ref(), drawn.is_evidence);
+        let to = place(&mut right, Some(&drawn.edge.to), drawn.is_evidence);
+        if let (Some(from), Some(to)) = (from, to) {
+            lines.push((from, to, drawn));
+        }
+    }
+    let rows = u32::try_from(left.len().max(right.len())).unwrap_or(0).max(1);
+    let height = TOP + rows * (BOX_HEIGHT + GAP) + GAP;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" \
+         height=\"{height}\"/>\n",
+        escaped(title)
+    );
+    let _ = writeln!(svg, "<text class=\"title\" x=\"20\" y=\"26\">{}</text>", escaped(title));
+    let right_x = WIDTH - 20 - BOX_WIDTH;
+    let _ = writeln!(svg, "<text class=\"soft\" x=\"20\" y=\"50\">came first</text>");
+    let _ = writeln!(svg, "<text class=\"soft\" x=\"{right_x}\" y=\"50\">came after, in another thread</text>");
+    // What speaks for the bug is drawn last, on top.
+    lines.sort_by_key(|(.., drawn)| drawn.is_evidence);
+    let mut labels: Vec<u32> = Vec::new();
+    for (from, to, drawn) in lines {
+        let hot = if drawn.is_evidence { " hot" } else { "" };
+        let missing = if drawn.edge.is_missing { " missing" } else { "" };
+        let (begin, end) = (20 + BOX_WIDTH, right_x);
+        let (y1, y2, middle) = (middle(from), middle(to), (begin + end) / 2);
+        let _ = writeln!(
+            svg,
+            "<path class=\"edge{hot}{missing}\" d=\"M{begin} {y1}C{middle} {y1} {middle} {y2} {end} {y2}\"/>"
+        );
+        // Labels of curves that cross in the middle do not lie on each other.
+        let mut at = u32::midpoint(y1, y2);
+        while labels.iter().any(|known| known.abs_diff(at) < 14) {
+            at += 14;
+        }
+        labels.push(at);
+        let _ = writeln!(
+            svg,
+            "<text class=\"count{hot}\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            at.saturating_sub(4),
+            counted(&drawn.edge)
+        );
+    }
+    boxes(&mut svg, &left, 20);
+    boxes(&mut svg, &right, right_x);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// A box of one side.
+struct Shown<'a> {
+    node: Option<&'a RankedNode>,
+    is_evidence: bool,
+}
+
+/// The number of a node's box; nothing where there is no room.
+fn place<'a>(side: &mut Vec<Shown<'a>>, node: Option<&'a RankedNode>, is_evidence: bool) -> Option<u32> {
+    let known = side.iter().position(|shown| shown.node == node);
+    let at = match known {
+        Some(at) => at,
+        None if side.len() >= MOST_BOXES => return None,
+        None => {
+            side.push(Shown { node, is_evidence: false });
+            side.len() - 1
+        }
+    };
+    if let Some(shown) = side.get_mut(at) {
+        shown.is_evidence |= is_evidence;
+    }
+    u32::try_from(at).ok()
+}
+
+fn middle(row: u32) -> u32 {
+    TOP + row * (BOX_HEIGHT + GAP) + BOX_HEIGHT / 2
+}
+
+fn counted(edge: &RankedEdge) -> String {
+    match (edge.failing, edge.passing) {
+        _ if edge.is_missing => format!("missed in all but {} failing", edge.failing),
+        (failing, 0) => format!("{failing} failing"),
+        (0, passing) => format!("{passing} passing"),
+        (failing, passing) => format!("{failing} failing, {passing} passing"),
+    }
+}
+
+fn boxes(svg: &mut String, side: &[Shown<'_>], x: u32) {
+    for (row, shown) in side.iter().enumerate() {
+        let y = TOP + u32::try_from(row).unwrap_or(0) * (BOX_HEIGHT + GAP);
+        let hot = if shown.is_evidence { " hot" } else { "" };
+        let _ = writeln!(
+            svg,
+            "<rect class=\"box{hot}\" x=\"{x}\" y=\"{y}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>"
+        );
+        let (first, second) = match shown.node {
+            Some(node) => {
+                let function = node.function.as_deref().unwrap_or("");
+                let context = if node.context.is_empty() { "-".to_owned() } else { node.context.join(" ") };
+                (format!("{} {} {function}", node.access, node.place), context)
+            }
+            None => ("nobody had written it".to_owned(), String::new()),
+        };
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 12, y + 21, escaped(&cut(&first, 38)));
+        let _ = writeln!(
+            svg,
+            "<text class=\"soft\" x=\"{}\" y=\"{}\">{}</text>",
+            x + 12,
+            y + 40,
+            escaped(&cut(&second, 44))
+        );
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(from: Option<u32>, to: u32) -> Drawn {
+        let node = |line: u32| RankedNode {
+            place: format!("a<b>.c:{line}"),
+            function: Some("operator&".to_owned()),
+            access: "read".to_owned(),
+            context: vec!["LcRd".to_owned()],
+        };
+        let edge = RankedEdge {
+            from: from.map(node),
+            to: node(to),
+            failing: 3,
+            passing: 1,
+            pair_passes: true,
+            is_missing: false,
+        };
+        Drawn { edge, is_evidence: true }
+    }
+
+    #[test]
+    fn a_node_is_one_box_and_names_are_escaped() {
+        let svg = draw("top <3>", &[edge(Some(1), 2), edge(Some(1), 3), edge(None, 2)]);
+        assert_eq!(svg.matches("<rect class=\"box").count(), 4, "two on each side");
+        assert_eq!(svg.matches("<path").count(), 3);
+        assert!(svg.contains("a&lt;b&gt;.c:1") && svg.contains("operator&amp;") && svg.contains("top &lt;3&gt;"));
+        assert!(svg.contains("nobody had written it") && svg.contains("prefers-color-scheme:dark"));
+    }
+
+    #[test]
+    fn it_stays_readable_however_much_there_is() {
+        let many: Vec<Drawn> = (0..100).map(|line| edge(Some(line), line + 1)).collect();
+        let svg = draw("many", &many);
+        assert_eq!(svg.matches("<rect class=\"box").count(), 2 * MOST_BOXES);
+    }
+}

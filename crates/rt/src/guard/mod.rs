@@ -1,0 +1,837 @@
+//! The guard: before each guarded access, whether it may follow the last access of another thread to the same location.
+//!
+//! Paper: Zhang et al., "A Lightweight System for Detecting and Tolerating Concurrency Bugs" (TSE 2016), section 3.3 and
+//! Algorithm 1. What belongs is in the plan's table ([`selvedge_events::guard`]); who came last is in the [`recorder`];
+//! a thread that is about to violate [`stall`]s; what happened is in the [`log`].
+//!
+//! Departures from the paper:
+//! - Whether the thread itself has accessed the location since counts too: one bit of the context that the paper's section
+//!   5.2.5 speaks of. A reader that comes back to a location knows a write that it has seen from one that it has not.
+//! - Nobody polls: a stalled thread is woken by the next access to its location.
+//! - A stall ends early where nobody is left who could make the awaited access.
+//! - Locations are exact to the byte, and begin anew when their memory is freed.
+//! - A pair that only ever timed out is no longer stalled for (`MUTE`): it is noted and goes on. So is any pair while
+//!   all stalls in vain together have taken more than a second and an eighth of the run (`is_patient`): a table that is
+//!   all wrong makes a program a little slower, and no more.
+//! - Learning is a guard that never stalls and notes every pair.
+//!
+//! NOTE \[Hooks come first\]
+//!
+//! A hook runs before its access. Where threads run freely, two of them may pass their hooks in one order and make
+//! their accesses in the other. So a thread says what it is about to do until it is seen past it (`ThreadState::doing`),
+//! and who must not come before that access waits until then, or for `SETTLE_NS`: whoever learns, because it
+//! would learn an order that did not happen, and, for longer, whoever was stalled. A thread that is taken off its processor between
+//! its hook and its access for longer than that is not waited for. Under control there is no such gap.
+//!
+//! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
+
+pub mod log;
+pub mod recorder;
+pub mod section;
+pub mod stall;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use selvedge_events::guard::{FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Row, Table};
+use selvedge_events::interpose::{INTERPOSED, Slot};
+
+use crate::gate::{self, time};
+use crate::thread_state::{self, ThreadState};
+use crate::{arch, sink, sys};
+use log::Ended;
+use recorder::{REGION_SHIFT, WAITED};
+
+/// The table, in pages of ours; 0 while there is none.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// One [`Quick`] for each site, in pages of ours.
+static QUICK: AtomicUsize = AtomicUsize::new(0);
+static FLAGS: AtomicU32 = AtomicU32::new(0);
+/// When it began, and the time that was stalled in vain since.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static IN_VAIN: AtomicU64 = AtomicU64::new(0);
+/// Where the log goes: inside the plan's mapping.
+static DIR_AT: AtomicUsize = AtomicUsize::new(0);
+static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
+/// Threads that were made and have not run yet.
+static EXPECTED: AtomicU32 = AtomicU32::new(0);
+/// States of the threads that live.
+static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
+
+/// Stalls for one pair that ended by the time before it is no longer stalled for, unless others of its stalls paid.
+const MUTE: u32 = 8;
+/// Stalls for pairs that the log has no room for, all together: whether they pay is not known.
+const UNLOGGED: u32 = 64;
+/// Time that may be stalled in vain, beside an eighth of the run.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Accesses that may interrupt the guard at work before its frame is taken for gone.
+const REENTRIES: u32 = 64;
+/// How long an access that was announced may take to be made.
+const SETTLE_NS: u64 = 20_000;
+/// The same for who was stalled: to wake it may have taken the other off its processor, right before its access.
+const SETTLE_AFTER_STALL_NS: u64 = 2_000_000;
+const NAP_NS: u64 = 50_000;
+/// Bytes of a long range that are looked at.
+const RANGE: u64 = 4096;
+/// Words of a critical section that are remembered.
+pub const INSIDE: usize = 16;
+/// Entries of a thread's memory of where blocks are.
+pub const NEAR: usize = 64;
+
+/// Whether this process is guarded.
+#[inline(always)]
+pub fn is_on() -> bool {
+    TABLE.load(Ordering::Relaxed) != 0
+}
+
+fn table() -> Option<&'static Table<'static>> {
+    let at = TABLE.load(Ordering::Acquire);
+    // SAFETY: I6: written once by `begin` before it was announced, in pages that are never unmapped.
+    (at != 0).then(|| unsafe { &*(at as *const Table<'static>) })
+}
+
+/// A belonging set, ready to be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Quick {
+    bits: usize,
+    first: u32,
+    /// Sites, and `ROW_NIL…` in the two bits at the top.
+    count: u32,
+}
+
+const NIL_SHIFT: u32 = 30;
+const COUNT: u32 = (1 << NIL_SHIFT) - 1;
+
+impl Quick {
+    fn of(row: &Row<'_>) -> Quick {
+        Quick { bits: row.bits.as_ptr() as usize, first: row.first, count: row.count | (row.flags & 3) << NIL_SHIFT }
+    }
+
+    #[inline(always)]
+    fn has(&self, site: u32, own: bool) -> bool {
+        if site == 0 {
+            return self.count >> (NIL_SHIFT + u32::from(own)) & 1 != 0;
+        }
+        let at = site.wrapping_sub(self.first);
+        if at >= self.count & COUNT {
+            return false;
+        }
+        let bit = at * 2 + u32::from(own);
+        // SAFETY: I6: a row of the table, which `Table::parse` checked to have two bits for each of `count` sites; its
+        // pages live as long as the process.
+        let byte = unsafe { ((self.bits + (bit as usize >> 3)) as *const u8).read() };
+        byte >> (bit & 7) & 1 != 0
+    }
+}
+
+/// Whether an access at `site` may follow one at `before` of another thread; `own`: with accesses of its own in between.
+#[inline(always)]
+pub fn belongs(site: u32, before: u32, own: bool) -> bool {
+    let rows = QUICK.load(Ordering::Relaxed);
+    // SAFETY: I6: `begin` wrote a row for each site of the table, from 1; armed ids are checked against it.
+    unsafe { (*(rows as *const Quick).add(site as usize)).has(before, own) }
+}
+
+/// Takes a table into use; false where it cannot be had.
+pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -> Result<(), &'static str> {
+    let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
+    let rows = (parsed.sites as usize + 1) * size_of::<Quick>();
+    let quick_at = size_of::<Table<'static>>().next_multiple_of(64);
+    let bytes = (quick_at + rows + payload.len()).next_multiple_of(4096);
+    let Ok(page) = sys::mmap_anonymous(bytes) else { return Err("there is no memory") };
+    let quick = page + quick_at;
+    // The plan's file may be cut while the program runs: what is looked at all the time must not be in its mapping.
+    // SAFETY: fresh pages of ours with room for both.
+    let payload = unsafe {
+        core::ptr::copy_nonoverlapping(payload.as_ptr(), (quick + rows) as *mut u8, payload.len());
+        core::slice::from_raw_parts((quick + rows) as *const u8, payload.len())
+    };
+    let Ok(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
+    for site in 1..=parsed.sites {
+        // SAFETY: fresh pages of ours with room for every row.
+        unsafe { (quick as *mut Quick).add(site as usize).write(Quick::of(&parsed.row(site))) };
+    }
+    // SAFETY: fresh pages of ours.
+    unsafe { (page as *mut Table<'static>).write(parsed) };
+    recorder::begin(memory_limit_mb);
+    DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
+    DIR_LEN.store(dir.len(), Ordering::Relaxed);
+    FLAGS.store(parsed.flags, Ordering::Relaxed);
+    BEGUN.store(sys::clock_ns(1), Ordering::Relaxed);
+    section::begin(&parsed);
+    QUICK.store(quick, Ordering::Release);
+    TABLE.store(page, Ordering::Release);
+    Ok(())
+}
+
+/// Opens the log of this process.
+pub fn open_log() {
+    let (at, len) = (DIR_AT.load(Ordering::Relaxed), DIR_LEN.load(Ordering::Relaxed));
+    if let Some(table) = table() {
+        // SAFETY: I6: a part of the plan's mapping.
+        let dir = if at == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(at as *const u8, len) } };
+        log::open(table, dir);
+    }
+}
+
+/// The guarded site of an armed id; 0 where it is not guarded.
+#[inline]
+pub fn site_of(id: u32) -> u32 {
+    table().map_or(0, |table| table.site_of(id))
+}
+
+/// Whether armed ids are site numbers.
+pub fn ids_are_sites() -> bool {
+    table().is_some_and(Table::ids_are_sites)
+}
+
+/// Whether a site can take the short way: nothing to learn, its own addresses.
+pub fn is_plain(site: u32) -> bool {
+    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
+}
+
+/// A thread is about to be made: it can come from now on, although it has no state yet.
+pub fn expect() {
+    EXPECTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// It is there, or could not be made.
+pub fn arrived() {
+    let _ = EXPECTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+}
+
+/// A thread lives.
+pub fn enter(state: &mut ThreadState) {
+    state.mark = recorder::thread_mark(state.index);
+    if is_on() {
+        let own = core::ptr::from_ref(state) as usize;
+        let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let _ = THREADS.iter().find(free);
+    }
+}
+
+/// A thread ends.
+pub fn leave(state: &ThreadState) {
+    if is_on() {
+        state.doing.store(0, Ordering::Release);
+        let own = core::ptr::from_ref(state) as usize;
+        if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
+            place.store(0, Ordering::Release);
+        }
+        stall::abandon(state);
+    }
+}
+
+/// The threads that live, as far as there is room for them.
+fn threads() -> impl Iterator<Item = &'static ThreadState> {
+    THREADS.iter().filter_map(|place| {
+        let at = place.load(Ordering::Acquire);
+        // SAFETY: I2: states are never unmapped. Another thread's state is only looked at for its atomic field.
+        (at != 0).then(|| unsafe { &*(at as *const ThreadState) })
+    })
+}
+
+/// In a forked child: the calling thread is the only one.
+pub fn after_fork(state: Option<&mut ThreadState>) {
+    for place in &THREADS {
+        place.store(0, Ordering::Relaxed);
+    }
+    EXPECTED.store(0, Ordering::Relaxed);
+    stall::after_fork();
+    if let Some(state) = state {
+        enter(state);
+    }
+}
+
+/// Memory that begins a new life (freed, or a stack handed to a new thread): nobody has accessed it.
+pub fn forget(addr: u64, size: u64) {
+    if is_on() {
+        recorder::forget(addr, size);
+    }
+}
+
+/// Whether an interposed function waits for other threads, for as long as it takes: not those that end by themselves,
+/// by the time or by what comes from outside.
+pub const fn waits_for_others(slot: u16) -> bool {
+    use Slot as S;
+    const WAITS: [Slot; 13] = [
+        S::pthread_mutex_lock,
+        S::mtx_lock,
+        S::pthread_rwlock_rdlock,
+        S::pthread_rwlock_wrlock,
+        S::pthread_spin_lock,
+        S::pthread_cond_wait,
+        S::cnd_wait,
+        S::pthread_barrier_wait,
+        S::sem_wait,
+        S::pthread_join,
+        S::thrd_join,
+        S::pthread_once,
+        S::__cxa_guard_acquire,
+    ];
+    const TABLE: [bool; INTERPOSED.len()] = {
+        let mut table = [false; INTERPOSED.len()];
+        let mut at = 0;
+        while at < WAITS.len() {
+            table[WAITS[at] as usize] = true;
+            at += 1;
+        }
+        table
+    };
+    (slot as usize) < TABLE.len() && TABLE[slot as usize]
+}
+
+/// An access that must not come now.
+#[derive(Clone, Copy, Debug)]
+struct Violation {
+    addr: u64,
+    before: u32,
+    before_thread: u32,
+    own: bool,
+}
+
+/// How an access is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// Only where it may come now.
+    Check,
+    /// It comes.
+    Force,
+    /// It comes, and what it follows is noted.
+    Learn,
+}
+
+/// Before an access at an armed site, which need not be guarded.
+#[inline]
+pub fn access(addr: u64, size: u64, id: u32) {
+    if is_on() {
+        let site = site_of(id);
+        if site != 0 {
+            at_site(addr, size, site);
+        }
+    }
+}
+
+/// Before an access at a guarded site: stalls where it may not come now.
+#[inline(never)]
+pub fn at_site(addr: u64, size: u64, site: u32) {
+    let Some(state) = thread_state::current_or_adopt() else { return };
+    if state.internal > 0 || size == 0 {
+        return;
+    }
+    let here = arch::stack_pointer();
+    state.doing.store(0, Ordering::Release);
+    if state.guarding != 0 && is_interrupted(state, here) {
+        return look(state, addr, size, site, false);
+    }
+    state.reentries = 0;
+    set_guarding(state, here);
+    look(state, addr, size, site, true);
+    set_guarding(state, 0);
+}
+
+fn set_guarding(state: &mut ThreadState, frame: usize) {
+    // SAFETY: I4: this thread's own state; a handler may come between this store and the next.
+    unsafe { (&raw mut state.guarding).write_volatile(frame) };
+}
+
+/// Whether a handler has interrupted this thread's guard at work: then nobody stalls. Else the guard's frame is gone: a
+/// handler jumped out of it. Frames above it tell; those below are believed for a while. To take a live one for gone
+/// does no harm: its stall goes on without a place, and everything else is made to be interrupted.
+fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
+    state.reentries += 1;
+    if here < state.guarding && state.reentries < REENTRIES {
+        return true;
+    }
+    stall::abandon(state);
+    false
+}
+
+fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: bool) {
+    let Some(table) = table() else { return };
+    let (addr, size) = match table.shift(site) {
+        None => (addr, size),
+        // A colour is one location, whatever the sizes of its variables are.
+        Some(shift) => (addr.wrapping_add_signed(i64::from(shift)), 1),
+    };
+    state.guarded = state.guarded.wrapping_add(1);
+    let size = if size > RANGE {
+        log::count(LogCounter::LongRanges, 1);
+        RANGE
+    } else {
+        size
+    };
+    if table.flags & FLAG_LEARN != 0 {
+        log::hit(site);
+        let _ = attempt(state, addr, size, site, How::Learn);
+        return;
+    }
+    let Err(violation) = attempt(state, addr, size, site, How::Check) else { return };
+    let Violation { before, before_thread, own, .. } = violation;
+    log::count(LogCounter::Violations, 1);
+    let other = recorder::thread_of(before_thread);
+    let slot = log::note(Note::Violation, site, (before, own), addr, state.index, other);
+    if table.flags & FLAG_WATCH != 0 || is_mute(slot) || sink::is_sealed() {
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
+    if !may_stall {
+        log::count(LogCounter::Reentered, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
+    let clock = || match (gate::is_on(), sink::is_sealed()) {
+        (true, _) => time::now(),
+        (false, false) => sys::clock_ns(1),
+        (false, true) => 0,
+    };
+    let begun = clock();
+    if !is_patient(begun) {
+        log::count(LogCounter::Spared, 1);
+        let _ = attempt(state, addr, size, site, How::Force);
+        return;
+    }
+    let who = core::ptr::from_mut(state);
+    let mut awaited = 0;
+    let mut settled = || {
+        // SAFETY: I4: this thread's own state; `stall` does not touch the fields that `attempt` does.
+        let state = unsafe { &mut *who };
+        let before = look_at(state, violation.addr, site);
+        let is_settled = attempt(state, addr, size, site, How::Check).is_ok();
+        awaited = before.map_or(0, |reading| reading.before_thread);
+        is_settled
+    };
+    let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
+    stalled(slot, clock().saturating_sub(begun), ended);
+    if ended == Ended::Resolved {
+        settle(awaited, violation.addr, SETTLE_AFTER_STALL_NS);
+    } else {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// A stall is over: notes it.
+fn stalled(slot: Option<log::Slot>, ns: u64, ended: Ended) {
+    if let Some(slot) = slot {
+        slot.stalled(ns, ended);
+    }
+    if ended != Ended::Resolved {
+        IN_VAIN.fetch_add(ns, Ordering::Relaxed);
+    }
+    log::count(ended.counter(), 1);
+}
+
+/// Whether stalls may still be made. Under control they cost no time.
+fn is_patient(now: u64) -> bool {
+    let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
+    gate::is_on() || IN_VAIN.load(Ordering::Relaxed) <= PATIENCE_NS + run / 8
+}
+
+/// Whether a pair is no longer stalled for.
+fn is_mute(slot: Option<log::Slot>) -> bool {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    match slot {
+        Some(slot) => slot.is_mute(MUTE),
+        None => MADE.load(Ordering::Relaxed) >= UNLOGGED || MADE.fetch_add(1, Ordering::Relaxed) >= UNLOGGED,
+    }
+}
+
+/// The block of a region, from the thread's own memory where it is there.
+#[inline]
+fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::Block> {
+    let near = &mut state.near[region as usize % NEAR];
+    if near.0 == region + 1 {
+        // SAFETY: I7: blocks are never unmapped.
+        return Some(unsafe { &*(near.1 as *const recorder::Block) });
+    }
+    let block = recorder::block(region, true)?;
+    let near = core::ptr::from_mut(near);
+    // SAFETY: I4: this thread's own state. A handler in between finds no region rather than another one's block.
+    unsafe {
+        (&raw mut (*near).0).write_volatile(0);
+        (&raw mut (*near).1).write_volatile(core::ptr::from_ref(block) as usize);
+        (&raw mut (*near).0).write_volatile(region + 1);
+    }
+    Some(block)
+}
+
+/// Looks at every location of an access, then records it there. Where it must not come now, it is recorded nowhere.
+fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: How) -> Result<(), Violation> {
+    let end = addr.saturating_add(size);
+    let words = || (addr >> 3..=(end - 1) >> 3).map(move |word| (word, addr.max(word << 3), end.min((word + 1) << 3)));
+    if how == How::Check {
+        // All must agree before one is recorded.
+        for (word, from, to) in words() {
+            let Some(cells) = cells(state, word, from, to) else { continue };
+            if cells.len() == 1 && to == end && from == addr {
+                break;
+            }
+            for (cell, at) in cells.iter().zip(from..) {
+                let reading = recorder::read(cell.load(Ordering::Acquire), state.mark, site);
+                check(site, &reading, at)?;
+            }
+        }
+    }
+    // Once something is recorded, the rest is too: looked at again, it would seem to come after itself.
+    let forced = |how: How| if how == How::Check { How::Force } else { how };
+    for (word, from, to) in words() {
+        let Some(block) = block_of(state, word >> (REGION_SHIFT - 3)) else {
+            log::count(LogCounter::NoMemory, 1);
+            continue;
+        };
+        let shape = block.shape(word as usize);
+        let mut this = how;
+        loop {
+            let Some(cells) = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize) else {
+                log::count(LogCounter::NoMemory, 1);
+                break;
+            };
+            for (cell, at) in cells.iter().zip(from..) {
+                record(state, cell, site, at, this)?;
+                this = forced(this);
+            }
+            // It may have been split meanwhile: then the bytes do not know yet.
+            let again = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize);
+            if again.is_none_or(|again| core::ptr::eq(again, cells)) {
+                break;
+            }
+            this = How::Force;
+        }
+        how = forced(how);
+        if shape.load(Ordering::SeqCst) & WAITED != 0 {
+            stall::ring(from);
+        }
+    }
+    Ok(())
+}
+
+/// What the cell of an address says to a thread.
+pub fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
+    let block = block_of(state, addr >> REGION_SHIFT)?;
+    let cell = block.any_cell((addr >> 3) as usize, (addr & 7) as usize);
+    Some(recorder::read(cell.load(Ordering::Acquire), state.mark, site))
+}
+
+fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
+    block_of(state, word >> (REGION_SHIFT - 3))?.cells_of(word as usize, (from & 7) as usize, (to - from) as usize)
+}
+
+fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violation> {
+    if belongs(site, reading.before, reading.own) {
+        return Ok(());
+    }
+    Err(Violation { addr, before: reading.before, before_thread: reading.before_thread, own: reading.own })
+}
+
+/// The thread is past its last access.
+#[inline]
+pub fn past() {
+    if is_on()
+        && let Some(state) = thread_state::current()
+    {
+        state.doing.store(0, Ordering::Release);
+    }
+}
+
+/// What a thread is about to do, as others see it.
+fn announcement(state: &ThreadState, addr: u64) -> u64 {
+    (addr >> 3) << 16 | state.guarded & 0xffff
+}
+
+/// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
+fn settle(mark: u32, addr: u64, most_ns: u64) {
+    if gate::is_on() || mark == 0 || sink::is_sealed() {
+        return;
+    }
+    let Some(other) = threads().find(|other| recorder::thread_mark(other.index) == mark) else { return };
+    let doing = other.doing.load(Ordering::Acquire);
+    if doing == 0 || doing >> 16 != (addr >> 3) & ((1 << 48) - 1) {
+        return;
+    }
+    let begun = sys::clock_ns(1);
+    while other.doing.load(Ordering::Acquire) == doing {
+        match sys::clock_ns(1).saturating_sub(begun) {
+            waited if waited >= most_ns => return,
+            waited if waited < SETTLE_NS => core::hint::spin_loop(),
+            _ => sys::nap(NAP_NS),
+        }
+    }
+}
+
+fn record(state: &mut ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
+    let mut now = cell.load(Ordering::Acquire);
+    loop {
+        let reading = recorder::read(now, state.mark, site);
+        if how == How::Check {
+            check(site, &reading, addr)?;
+        }
+        if reading.after != now
+            && let Err(other) = cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Acquire)
+        {
+            now = other;
+            continue;
+        }
+        state.doing.store(announcement(state, addr), Ordering::Release);
+        if how == How::Learn {
+            settle(reading.before_thread, addr, SETTLE_NS);
+            learn(state, site, &reading, addr);
+        }
+        return Ok(());
+    }
+}
+
+/// Words that the program asked to be guarded (address / 8 + 1).
+static ASKED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static ANY_ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// The program asks that an address be guarded: who touches it is noted while the guard learns.
+pub fn ask(addr: u64) {
+    let word = (addr >> 3) + 1;
+    if !is_on() || ASKED.iter().any(|place| place.load(Ordering::Relaxed) == word) {
+        return;
+    }
+    let free = |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if ASKED.iter().find(free).is_some() {
+        ANY_ASKED.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Pairs that were noted lately, by a hash of their key.
+static KNOWN: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
+
+fn learn(state: &mut ThreadState, site: u32, reading: &recorder::Reading, addr: u64) {
+    section::learn(state, site, addr);
+    let state = &*state;
+    let pair = |note: Note, other: u32, own: bool, thread: u32| {
+        let key = selvedge_events::guard::key(note, site, other, own);
+        let known = &KNOWN[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (KNOWN.len() - 1)];
+        if known.load(Ordering::Relaxed) != key
+            && log::note(note, site, (other, own), addr, state.index, thread).is_some()
+        {
+            known.store(key, Ordering::Relaxed);
+        }
+    };
+    if ANY_ASKED.load(Ordering::Relaxed) != 0
+        && ASKED.iter().any(|place| place.load(Ordering::Relaxed) == (addr >> 3) + 1)
+    {
+        pair(Note::Asked, 0, false, 0);
+    }
+    pair(Note::Member, reading.before, reading.own, recorder::thread_of(reading.before_thread));
+    if reading.last != 0 && reading.last != site && reading.last != reading.before {
+        pair(Note::Touch, reading.last, false, state.index);
+    }
+}
+
+/// An access was recorded in a word that has changed meanwhile.
+#[cold]
+#[inline(never)]
+fn recorded(addr: u64, size: u64, site: u32) {
+    if let Some(state) = thread_state::current() {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// The short way: one word, one shape, an access that belongs. Everything else takes the long one.
+///
+/// Budget: about thirty instructions and one locked one.
+#[inline(always)]
+pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
+    if let Some(state) = thread_state::current()
+        && (addr & 7) + SIZE <= 8
+    {
+        let region = addr >> REGION_SHIFT;
+        let near = state.near[region as usize % NEAR];
+        if near.0 == region + 1 {
+            // SAFETY: I7: blocks are never unmapped.
+            let block = unsafe { &*(near.1 as *const recorder::Block) };
+            let word = (addr >> 3) as usize;
+            let shape = recorder::shape(addr & 7, SIZE);
+            if block.shape(word).load(Ordering::Relaxed) == shape {
+                let cell = block.cell(word);
+                let now = cell.load(Ordering::Relaxed);
+                let reading = recorder::read(now, state.mark, site);
+                if belongs(site, reading.before, reading.own) {
+                    if reading.after == now {
+                        return;
+                    }
+                    if cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                        // It may have been split between the look at the shape and the exchange, or waited at.
+                        if block.shape(word).load(Ordering::SeqCst) != shape {
+                            recorded(addr, SIZE, site);
+                        }
+                        return;
+                    }
+                }
+            }
+        }
+    }
+    at_site(addr, SIZE, site);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    use std::{thread, vec};
+
+    use super::*;
+
+    /// A thread's state as the pool gives it out.
+    fn state(index: u32) -> Box<ThreadState> {
+        // SAFETY: all fields are integers, for which zero is a value; the block is of that layout.
+        let mut state = unsafe {
+            Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<ThreadState>()).cast::<ThreadState>())
+        };
+        state.index = index;
+        state.mark = recorder::thread_mark(index);
+        state
+    }
+
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % limit
+        }
+    }
+
+    /// What a byte's cell says, given all accesses to that byte.
+    fn oracle(past: &[(u32, u32)], thread: u32) -> (u32, bool) {
+        let before = past.iter().rev().find(|(who, _)| *who != thread).map_or(0, |(_, site)| *site);
+        (before, past.last().is_some_and(|(who, _)| *who == thread))
+    }
+
+    /// Accesses of all sizes by several threads in turn, and memory that is freed: every byte knows its own past, however
+    /// words are split.
+    #[test]
+    fn every_byte_of_words_that_are_split_knows_its_own_past() {
+        const AT: u64 = 0x11_0000_0000;
+        recorder::begin(1024);
+        let mut dice = Dice(5);
+        for round in 0..300 {
+            let base = AT + round * 256;
+            let mut states: Vec<_> = (0..3).map(state).collect();
+            let mut past = vec![Vec::new(); 32];
+            for _ in 0..60 {
+                let (who, site) = (dice.below(3) as u32, 1 + dice.below(9) as u32);
+                let size = 1 << dice.below(5);
+                let from = dice.below(33 - size);
+                if dice.below(20) == 0 {
+                    let word = from & !7;
+                    recorder::forget(base + word, 8);
+                    (word..word + 8).for_each(|byte| past[byte as usize].clear());
+                    continue;
+                }
+                let state = &mut states[who as usize];
+                let (addr, end) = (base + from, base + from + size);
+                for word in addr >> 3..=(end - 1) >> 3 {
+                    let (first, last) = (addr.max(word << 3), end.min((word + 1) << 3));
+                    let cells = cells(state, word, first, last).expect("memory");
+                    // One cell stands for all bytes.
+                    for (byte, cell) in (first..last).zip(cells.iter().cycle()) {
+                        let reading = recorder::read(cell.load(Ordering::Relaxed), state.mark, site);
+                        let expected = oracle(&past[(byte - base) as usize], who);
+                        assert_eq!((reading.before, reading.own), expected, "round {round}, byte {}", byte - base);
+                    }
+                }
+                attempt(state, addr, size, site, How::Force).expect("forced");
+                (from..from + size).for_each(|byte| past[byte as usize].push((who, site)));
+            }
+        }
+    }
+
+    /// Threads hammer one word with accesses of several sizes: whatever a byte's cell says, it was written so.
+    #[test]
+    fn cells_hold_what_was_written_however_threads_meet() {
+        const AT: u64 = 0x12_0000_0000;
+        const THREADS: u32 = 4;
+        recorder::begin(1024);
+        for round in 0..40 {
+            let base = AT + round * 8;
+            thread::scope(|scope| {
+                for who in 0..THREADS {
+                    scope.spawn(move || {
+                        let (mut state, mut dice) = (state(who), Dice(u64::from(who) + round * 7));
+                        for _ in 0..500 {
+                            let size = 1 << dice.below(4);
+                            let from = dice.below(9 - size);
+                            let site = 1 + who + THREADS * dice.below(50) as u32;
+                            attempt(&mut state, base + from, size, site, How::Force).expect("forced");
+                            let cells = cells(&mut state, base >> 3, base + from, base + from + size).expect("memory");
+                            for cell in cells {
+                                let now = cell.load(Ordering::Relaxed);
+                                let as_other = recorder::read(now, recorder::thread_mark(99), 1);
+                                let last = recorder::thread_of(as_other.before_thread);
+                                assert_eq!((as_other.before - 1) % THREADS, last, "the site is one of the thread's");
+                                let as_last = recorder::read(now, as_other.before_thread, 1);
+                                assert!(as_last.own && as_last.before_thread != as_other.before_thread);
+                                let second = recorder::thread_of(as_last.before_thread);
+                                assert!(as_last.before == 0 || (as_last.before - 1) % THREADS == second);
+                            }
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    /// A word is split while others access it: none of their last accesses is lost.
+    #[test]
+    fn a_word_that_is_split_meanwhile_loses_no_access() {
+        const AT: u64 = 0x13_0000_0000;
+        recorder::begin(1024);
+        for round in 0..1000 {
+            let addr = AT + round * 8;
+            let start = std::sync::Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    attempt(&mut state(1), addr, 1, 11, How::Force).expect("forced");
+                });
+                start.wait();
+                attempt(&mut state(2), addr, 8, 22, How::Force).expect("forced");
+            });
+            let mut third = state(3);
+            let cell = look_at(&mut third, addr, 1).expect("memory");
+            let older = {
+                let cells = cells(&mut third, addr >> 3, addr, addr + 1).expect("memory");
+                recorder::read(cells[0].load(Ordering::Relaxed), cell.before_thread, 1).before
+            };
+            let mut both = [cell.before, older];
+            both.sort_unstable();
+            assert_eq!(both, [11, 22], "round {round}");
+        }
+    }
+
+    /// An access that must not come at one of its bytes is recorded at none of them.
+    #[test]
+    fn an_access_is_recorded_everywhere_or_nowhere() {
+        const AT: u64 = 0x14_0000_0000;
+        recorder::begin(1024);
+        let table = {
+            // Site 1 follows nil only, site 2 anything.
+            let mut bytes = vec![0_u8; 64 + 32 + 8];
+            bytes[..8].copy_from_slice(b"SLVGUARD");
+            let fields = [(8, 1), (12, 64), (28, 2), (32, 64), (36, 64), (72, 96), (76, 3), (80, 1), (84, 2), (88, 96)];
+            for (at, value) in fields.into_iter().chain([(92, 3), (96, 15)]) {
+                bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+            }
+            &*Box::leak(bytes.into_boxed_slice())
+        };
+        begin(table, &[], 1024).expect("sound");
+        let (mut one, mut two) = (state(1), state(2));
+        for (from, size) in [(0, 8), (4, 8), (2, 4), (0, 16)] {
+            let base = AT + from * 64;
+            // Another thread was at the last byte only.
+            attempt(&mut two, base + from + size - 1, 1, 2, How::Check).expect("belongs");
+            let told = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+            assert_eq!((told.addr, told.before, told.own), (base + from + size - 1, 2, false));
+            let again = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+            assert_eq!((again.addr, again.before, again.own), (told.addr, 2, false), "as if it had not been tried");
+            recorder::forget(base, 64);
+            attempt(&mut one, base + from, size, 1, How::Check).expect("belongs");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Critical sections: a thread that is about to violate an invariant inside one had better wait before it takes the lock.
+//!
+//! Whom it would wait for may need that lock. The paper says so of exposing (section 4.1: the stall is moved up to the
+//! outermost lock); a guard has the same need. Which site comes first after which call that takes a lock, and how far from
+//! the lock its location is, was learnt: only what always came, at a distance that never varied, is looked at before
+//! the lock is taken. The check at the site itself stays.
+//!
+//! While learning, a section is forgotten when a condition wait interrupts it: what comes after the wait is not what the
+//! lock was taken for.
+
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use selvedge_events::control::seat;
+use selvedge_events::guard::{ENTRY, FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Table};
+use selvedge_events::pack::{NO_PC, split_pc};
+
+use super::log::{self, Ended};
+use super::{FLAGS, belongs, is_mute, is_patient, look_at, recorder, set_guarding, stall, stalled, table};
+use crate::gate::{Arrival, Visit, Woken, time};
+use crate::thread_state::{self, ThreadState};
+use crate::{arch, modules, sink, sys};
+
+/// How often a thread waits for its turn at one lock.
+pub const ROUNDS: u32 = 16;
+
+/// How many entries the table has, and where they are; by ascending return offset.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+static AT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes the entries of a table into use.
+pub fn begin(table: &Table<'static>) {
+    let rows = table.entry_rows();
+    AT.store(rows.as_ptr() as usize, Ordering::Relaxed);
+    COUNT.store((rows.len() / ENTRY) as u32, Ordering::Release);
+}
+
+/// The entries of the call that returns to an address.
+fn entries(pc: usize) -> impl Iterator<Item = (u32, i64)> {
+    let (module, offset) = split_pc(modules::payload(pc)).unwrap_or((u32::MAX, 0));
+    let (at, count) = (AT.load(Ordering::Relaxed), COUNT.load(Ordering::Acquire) as usize);
+    // SAFETY: I6: rows of the table, which `Table::parse` checked; its pages live as long as the process.
+    let rows = if count == 0 { &[] } else { unsafe { core::slice::from_raw_parts(at as *const [u8; ENTRY], count) } };
+    let field = |row: &[u8; ENTRY], at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
+    let first = rows.partition_point(|row| field(row, 0) < offset);
+    let here = rows.get(first..).unwrap_or(&[]).iter().take_while(move |row| module == 0 && field(row, 0) == offset);
+    here.map(move |row| (field(row, 4), (u64::from(field(row, 8)) | u64::from(field(row, 12)) << 32) as i64))
+}
+
+/// What would be violated if the lock were taken now.
+struct Violation {
+    addr: u64,
+    site: u32,
+    before: u32,
+    before_thread: u32,
+    own: bool,
+}
+
+fn violation(state: &mut ThreadState, lock: u64, pc: usize) -> Option<Violation> {
+    for (site, distance) in entries(pc) {
+        // A colour's shift is part of the distance.
+        let addr = lock.wrapping_add_signed(distance);
+        let Some(reading) = look_at(state, addr, site) else { continue };
+        if !belongs(site, reading.before, reading.own) {
+            let recorder::Reading { before, before_thread, own, .. } = reading;
+            return Some(Violation { addr, site, before, before_thread, own });
+        }
+    }
+    None
+}
+
+/// Whether this thread is to look before it takes a lock.
+fn looks(state: &ThreadState) -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+        && FLAGS.load(Ordering::Relaxed) & (FLAG_LEARN | FLAG_WATCH) == 0
+        && state.locks == 0
+        && state.guarding == 0
+        && state.internal == 0
+        && !sink::is_sealed()
+}
+
+/// Notes a violation; `None` where stalling for it has not paid.
+fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
+    log::count(LogCounter::Violations, 1);
+    let other = recorder::thread_of(found.before_thread);
+    let slot = log::note(Note::Violation, found.site, (found.before, found.own), found.addr, state.index, other);
+    if is_mute(slot) { None } else { Some(slot) }
+}
+
+/// Takes the outermost lock, where threads run freely. What must come first may begin while this thread waits for the
+/// lock: then it gives it back, with nothing done, and waits again.
+pub fn take(lock: u64, pc: usize, mut acquire: impl FnMut() -> usize, release: impl Fn() -> usize) -> usize {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return acquire();
+    }
+    for round in 0.. {
+        let patient = round < ROUNDS && before(lock, pc);
+        let result = acquire();
+        let early =
+            || thread_state::current().is_some_and(|state| looks(state) && violation(state, lock, pc).is_some());
+        if result != 0 || !patient || !early() || release() != 0 {
+            return result;
+        }
+    }
+    acquire()
+}
+
+/// Before the outermost lock is taken; false where the thread is not to wait again.
+fn before(lock: u64, pc: usize) -> bool {
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
+    let begun = sys::clock_ns(1);
+    if !is_patient(begun) {
+        log::count(LogCounter::Spared, 1);
+        return false;
+    }
+    let who = core::ptr::from_mut(state);
+    set_guarding(state, arch::stack_pointer());
+    // SAFETY: I4: this thread's own state; `stall` does not touch the fields that a look does.
+    let mut settled = || violation(unsafe { &mut *who }, lock, pc).is_none();
+    let how = stall::stall(state, found.addr, found.site, table.stall_ns, &mut settled, &belongs);
+    set_guarding(state, 0);
+    let now = if sink::is_sealed() { begun } else { sys::clock_ns(1) };
+    stalled(slot, now.saturating_sub(begun), how);
+    how == Ended::Resolved
+}
+
+/// Whether the lock must not be taken now.
+pub fn is_early(arrival: &Arrival) -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+        && thread_state::current()
+            .filter(|state| looks(state))
+            .is_some_and(|state| violation(state, arrival.object, arrival.pc).is_some())
+}
+
+/// The same under control: the strategy has chosen this thread, which now waits in the gate. False where it is not to
+/// wait again.
+pub fn before_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
+        return false;
+    };
+    let (lock, pc) = (arrival.object, arrival.pc);
+    let Some(found) = violation(state, lock, pc) else { return true };
+    let Some(slot) = note(state, &found) else { return false };
+    let begun = time::now();
+    stall::announce(found.addr);
+    visit.seat.set64(seat::OBJECT, stall::object_of(found.addr));
+    let who = core::ptr::from_mut(state);
+    let settled = || {
+        // SAFETY: I4: as above.
+        violation(unsafe { &mut *who }, lock, pc).is_none().then_some(())
+    };
+    let waited = visit.retry(time::after(table.stall_ns), false, settled);
+    visit.seat.set64(seat::OBJECT, arrival.object);
+    let how = match waited {
+        Ok(()) => Ended::Resolved,
+        Err(Woken::TimedOut) => Ended::TimedOut,
+        Err(_) => Ended::Futile,
+    };
+    stalled(slot, time::now().saturating_sub(begun), how);
+    how == Ended::Resolved
+}
+
+const EOWNERDEAD: i32 = 130;
+
+/// A lock was taken, or not.
+pub fn taken(result: i32, lock: u64, pc: usize) {
+    let Some(state) = thread_state::current().filter(|_| super::is_on()) else { return };
+    if result != 0 && result != EOWNERDEAD {
+        return;
+    }
+    state.locks = state.locks.saturating_add(1);
+    if state.locks > 1 {
+        return;
+    }
+    (state.outer_lock, state.outer_call, state.inside_count) = (lock, modules::payload(pc), 0);
+    if FLAGS.load(Ordering::Relaxed) & FLAG_LEARN != 0 && state.outer_call != NO_PC {
+        log::note(Note::Entered, 0, (hash(state.outer_call), false), state.outer_call, 0, 0);
+    }
+}
+
+/// A lock was given back.
+pub fn given() {
+    if let Some(state) = thread_state::current().filter(|_| super::is_on()) {
+        state.locks = state.locks.saturating_sub(1);
+    }
+}
+
+/// A condition wait let others in.
+pub fn interrupted() {
+    if let Some(state) = thread_state::current().filter(|_| super::is_on()) {
+        state.outer_call = NO_PC;
+    }
+}
+
+fn hash(call: u64) -> u32 {
+    (call.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 46) as u32
+}
+
+/// A site touches a location: the first time since the outermost lock was taken, that is noted.
+pub fn learn(state: &mut ThreadState, site: u32, addr: u64) {
+    if state.locks == 0 || state.outer_call == NO_PC {
+        return;
+    }
+    let word = addr >> 3;
+    let count = state.inside_count as usize;
+    let known = state.inside.get(..count).unwrap_or(&[]);
+    // Without room it is not known to be the first: then it does not count, and does not always come.
+    if known.contains(&word) || count >= state.inside.len() {
+        return;
+    }
+    if let Some(room) = state.inside.get_mut(count) {
+        *room = word;
+        state.inside_count += 1;
+    }
+    let distance = addr.wrapping_sub(state.outer_lock);
+    let call = state.outer_call;
+    let halves = (distance as u32, (distance >> 32) as u32);
+    if let Some(slot) = log::note(Note::First, site, (hash(call), false), call, halves.0, halves.1) {
+        slot.distance(call, halves);
+    }
+}
