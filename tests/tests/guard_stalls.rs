@@ -341,9 +341,9 @@ fn memory_that_is_handed_out_again_begins_anew() {
     assert_eq!(members("kept_second"), [only_site(&guarding, "kept_first")], "what lives on is known");
 }
 
-/// Eighty sites on one word, by two threads in all orders.
+/// Eighty sites on one word, by two threads in turn: every pair of them, both ways.
 fn crowd_of_pairs() -> String {
-    let mut text = String::from("long x;\n");
+    let mut text = String::from("long x;\nstatic long turn;\n");
     for i in 0..80 {
         text += &format!("APART static void f{i}(void) {{ x = {i}; }}\n");
     }
@@ -351,15 +351,15 @@ fn crowd_of_pairs() -> String {
     text.extend((0..80).map(|i| format!("f{i},")));
     text += r#"};
     PLAIN static void *body(void *arg) {
-        unsigned seed = (unsigned)(long)arg;
-        for (int i = 0; i < 60000; i++) {
-            all[rand_r(&seed) % 80]();
-            if (i % 4 == 0) sched_yield();
+        for (long pair = 0; pair < 80 * 80; pair++) {
+            while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != 2 * pair + (long)arg) sched_yield();
+            all[arg ? pair / 80 : pair % 80]();
+            __atomic_add_fetch(&turn, 1, __ATOMIC_RELEASE);
         }
         return 0;
     }
     PLAIN int main(void) {
-        pthread_t one = go(body, (void *)1), two = go(body, (void *)2);
+        pthread_t one = go(body, (void *)0), two = go(body, (void *)1);
         pthread_join(one, 0); pthread_join(two, 0);
         puts("done");
         return 0;

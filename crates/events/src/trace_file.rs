@@ -79,7 +79,8 @@ pub mod at {
     pub const CHUNK_OWNER: usize = 16;
     pub const CHUNK_SEQ: usize = 20;
     pub const PENDING_SLOT: usize = 24;
-    pub const SLOT_FLAGS: usize = 28;
+    /// Of a live slot: the bytes that its thread claimed, or is about to claim, to copy the slot out; else 0.
+    pub const COPYING: usize = 28;
     pub const PENDING_OBJECT: usize = 32;
     pub const PENDING_PC: usize = 40;
     pub const LOST: usize = 48;

@@ -58,6 +58,9 @@ unsafe extern "C" {
     ) -> i32;
 }
 
+/// The process that our state is about.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 /// The runtime's first code. Nothing of the guest has run yet.
 pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *const c_char) {
     let plan = plan_path(envp).and_then(load);
@@ -70,6 +73,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     if plan.is_some() {
         sink::count(Counter::MissingReal, missing);
         thread::prepare();
+        OWNER.store(sys::getpid(), Ordering::Relaxed);
         // SAFETY: the handler is a function of ours.
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     }
@@ -268,6 +272,17 @@ pub extern "C" fn in_child() {
     if server::is_serving() {
         return;
     }
+    // Once only: by the second time handlers of the guest may have made threads.
+    if !sink::is_sealed() {
+        let own = sys::getpid();
+        if OWNER.swap(own, Ordering::Relaxed) == own {
+            return;
+        }
+    }
+    // Whoever held one of our locks is not there any more.
+    modules::after_fork();
+    thread::after_fork();
+    thread_state::open_pool();
     gate::after_fork();
     guard::after_fork(thread_state::current());
     graph::after_fork();
@@ -275,8 +290,6 @@ pub extern "C" fn in_child() {
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {
         return;
     }
-    modules::after_fork();
-    thread::after_fork();
     if !sink::after_fork() {
         sink::give_up();
         return;

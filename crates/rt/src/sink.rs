@@ -474,12 +474,15 @@ pub fn flush(state: &mut ThreadState) -> bool {
     let slot = state.slot;
     let used = (state.cursor as usize).saturating_sub(slot).min(SLOT);
     let len = used.next_multiple_of(PAGE);
+    // A process that dies from here on leaves a claim without a chunk, and its words where they are.
+    field32(slot, at::COPYING).store(len as u32, Ordering::Relaxed);
     let written = claim(len as u64).and_then(|(fd, offset)| {
         field64(slot, at::CHUNK_LEN).store(len as u64, Ordering::Relaxed);
         // SAFETY: I6: the slot is mapped and has `SLOT` bytes.
         unsafe { sys::pwrite_all(fd, slot, len, offset) }.map_err(|_| stop(Counter::DroppedDisk))
     });
     field64(slot, at::CHUNK_LEN).store(SLOT as u64, Ordering::Relaxed);
+    field32(slot, at::COPYING).store(0, Ordering::Relaxed);
     if let Err(why) = written {
         count(why, 1);
         field64(slot, at::LOST).fetch_add(1, Ordering::Relaxed);

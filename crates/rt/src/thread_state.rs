@@ -233,9 +233,13 @@ pub fn release(state: &'static mut ThreadState) {
     unsafe { POOL.give(core::ptr::from_mut(state)) };
 }
 
+/// In a forked child: nobody is taking a state, or giving one back.
+pub fn open_pool() {
+    POOL.after_fork();
+}
+
 /// In a forked child: the calling thread is the only one; it starts a new life as thread 0.
 pub fn after_fork() -> Option<&'static mut ThreadState> {
-    POOL.after_fork();
     NEXT.store(0, Ordering::Relaxed);
     let state = current()?;
     let index = reserve_index();

@@ -107,7 +107,6 @@ pub(crate) struct Piece {
     /// The file ends inside it: a process that ends stops its threads in the middle of a write. What was to be copied
     /// is still in the slot, which sorts before.
     cut: bool,
-    /// Log chunks sort before the slot that they are a copy of.
     live: bool,
     pub(crate) offset: u64,
     pub(crate) len: u32,
@@ -130,6 +129,9 @@ pub struct TraceFile {
     more_damages: u64,
     foreign_chunks: u64,
     holes: u64,
+    /// Bytes that threads were about to claim or to fill when the process ended; what they would have held is still
+    /// in the threads' slots.
+    copying: u64,
 }
 
 /// A communication graph as the runtime left it.
@@ -300,13 +302,14 @@ impl TraceFile {
             more_damages: 0,
             foreign_chunks: 0,
             holes: 0,
+            copying: 0,
         };
         if u64::from(file.header.tick_shift) > 32 {
             file.damage(at::TICK_SHIFT as u64, "impossible time unit");
             file.header.tick_shift = selvedge_events::pack::TICK_SHIFT;
         }
         file.find_chunks();
-        if file.header.next > file.len() {
+        if file.header.next > file.len().saturating_add(file.copying) {
             let end = file.len();
             file.damage(end, "the file ends before what the process claimed: it was cut, or not all could be written");
         }
@@ -409,6 +412,9 @@ impl TraceFile {
         let len = u32::try_from(len).unwrap_or(0);
         let piece = Piece { seq: field(at::CHUNK_SEQ), cut, live, offset, len, lost: word(at::LOST) };
         self.threads.entry(thread).or_default().push(piece);
+        if live {
+            self.copying += u64::from(field(at::COPYING)).min(layout::SLOT as u64);
+        }
         if let (true, Some(slot)) = (live, field(at::PENDING_SLOT).checked_sub(1)) {
             let (object, pc) = (word(at::PENDING_OBJECT), word(at::PENDING_PC));
             self.pending.push(Pending { thread, slot, object, pc });
@@ -466,7 +472,7 @@ impl TraceFile {
         let mut cut = false;
         for pieces in self.threads.values_mut() {
             pieces.sort_unstable();
-            pieces.dedup_by_key(|piece| piece.seq);
+            keep_the_fullest(&self.source, pieces);
             cut |= pieces.iter().any(|piece| piece.cut);
             for pair in pieces.windows(2) {
                 if let [before, after] = pair
@@ -495,4 +501,23 @@ impl TraceFile {
             self.more_damages += 1;
         }
     }
+}
+
+/// Of the pieces with one number (sorted), keeps the one with the most words. A process that ends stops its threads
+/// anywhere in copying a slot out and clearing it, so either of the two may be in part zeros, and the other is whole.
+fn keep_the_fullest(source: &Source, pieces: &mut Vec<Piece>) {
+    let words = |piece: &Piece| {
+        let body = u64::from(piece.len).saturating_sub(layout::CHUNK_HEADER as u64);
+        let bytes = source.read(piece.offset + layout::CHUNK_HEADER as u64, body);
+        bytes.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count()
+    };
+    pieces.dedup_by(|later, kept| {
+        if later.seq != kept.seq {
+            return false;
+        }
+        if words(later) > words(kept) {
+            *kept = *later;
+        }
+        true
+    });
 }

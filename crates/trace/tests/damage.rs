@@ -175,3 +175,51 @@ fn a_copy_that_was_cut_off_is_read_from_its_slot() {
     assert_eq!(exhaust(bytes).expect("readable"), whole);
     assert!(whole >= 1500);
 }
+
+/// A slot of thread 1 with 1500 accesses, and the file around it.
+fn one_slot() -> (TraceBuilder, Stream) {
+    let mut stream = Stream::new(2000);
+    for step in 0..1500_u64 {
+        stream.access(1, 0x7fff_0000_0000 + step * 8, Some(step * 40));
+    }
+    let mut file = TraceBuilder::new();
+    file.live(&[(1, 0, stream.words(), None)]);
+    (file, stream)
+}
+
+#[test]
+fn of_a_slot_and_its_copy_the_whole_one_is_read() {
+    let (mut file, stream) = one_slot();
+    let slot = layout::HEADER + layout::PAGE;
+    let whole = exhaust(file.finish()).expect("readable");
+    let copy = file.finish().len();
+    file.log(1, 0, stream.words()).log(2, 0, stream.words());
+    let bytes = file.finish();
+    let both = exhaust(bytes.clone()).expect("readable");
+    assert!(both > whole);
+    for zeros in [
+        // Killed inside the write of the copy, with another thread's chunk behind it.
+        copy + layout::PAGE..copy + 2 * layout::PAGE,
+        // Killed inside the clearing of the slot.
+        slot + layout::CHUNK_HEADER..slot + layout::PAGE,
+    ] {
+        let mut bytes = bytes.clone();
+        bytes[zeros.clone()].fill(0);
+        assert_eq!(exhaust(bytes).expect("readable"), both, "{zeros:?}");
+    }
+}
+
+#[test]
+fn a_claim_that_a_slot_explains_is_no_damage() {
+    let (file, _) = one_slot();
+    let mut bytes = file.finish();
+    let slot = layout::HEADER + layout::PAGE;
+    for (copying, claimed, damages) in [(0, 0, 0), (0, 4096, 1), (8192_u32, 8192, 0), (8192, 4096, 0), (8192, 12288, 1)]
+    {
+        bytes[slot + at::COPYING..][..4].copy_from_slice(&copying.to_le_bytes());
+        let next = bytes.len() as u64 + claimed;
+        bytes[at::NEXT..][..8].copy_from_slice(&next.to_le_bytes());
+        let file = TraceFile::from_bytes(bytes.clone()).expect("readable");
+        assert_eq!(file.damages().len(), damages, "{copying} of {claimed}: {:?}", file.damages());
+    }
+}

@@ -16,6 +16,8 @@ static void *hammer(void *arg) {
 }
 
 int main(void) {
+    // Who starts us may ignore it.
+    signal(SIGINT, SIG_DFL);
     pthread_t t = spawn(hammer, NULL);
     struct sigaction sa;
     CHECK(system(NULL) != 0);

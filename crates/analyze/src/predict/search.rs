@@ -471,7 +471,8 @@ impl<'a, 'h> Search<'a, 'h> {
         }
         let first = first.filter(|first| in_region(*first));
         let mut seen = [None; 3];
-        for (at, earlier) in [write, read, first].into_iter().enumerate() {
+        // The first comes first: what is ordered before it is ordered before the others too, which may be of its unit.
+        for (at, earlier) in [first, write, read].into_iter().enumerate() {
             if let Some((earlier, with)) = earlier
                 && !seen.contains(&Some(earlier))
             {

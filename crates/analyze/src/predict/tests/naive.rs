@@ -465,6 +465,27 @@ proptest! {
     }
 }
 
+/// Two pairs of one unit end with the same access: that one of them has no room must not hide the other.
+#[test]
+fn the_first_of_a_region_is_not_hidden_by_the_last() {
+    let event = |thread, op, target, location| Event::new(thread, op, target, location);
+    let events = vec![
+        event(0, Op::Fork, 2, 40),
+        event(2, Op::Read, 1, 0),
+        event(0, Op::Acquire, 0, 18),
+        event(0, Op::Write, 1, 4),
+        event(2, Op::AtomicWrite, 0, 10),
+        event(0, Op::AtomicUpdate, 0, 14),
+        event(0, Op::Write, 1, 4),
+        event(0, Op::Write, 1, 5),
+    ];
+    let sources = (0..events.len() as u64).collect();
+    let history = History { threads: 3, variables: 2, locks: 1, events, sources, ..History::default() };
+    let kinds = [Kind::AtomicityViolation];
+    assert!(naive(&history, &kinds).contains(&("W-R-W".to_owned(), vec![4, 0, 5])));
+    same(&history, &kinds).expect("the same");
+}
+
 /// A pattern in a user's form finds what the built-in one of the same shape does.
 #[test]
 fn general_patterns_agree_with_quick_ones() {
