@@ -171,12 +171,13 @@ fn is_taken(result: i32) -> bool {
     result == 0 || result == errno::EOWNERDEAD
 }
 
-/// Takes a lock. `attempt` is the real `trylock`; `insist` the real blocking call, for locks that another process may
-/// hold (`abroad`). `None`: this thread is not under control.
+/// Takes a lock. `attempt` is the real `trylock`, `undo` gives back what it took; `insist` is the real blocking call, for
+/// locks that another process may hold (`abroad`). `None`: this thread is not under control.
 pub fn take(
     arrival: Arrival,
     patience: Patience,
     attempt: impl Fn() -> i32,
+    undo: impl Fn() -> bool,
     abroad: impl Fn() -> bool,
     insist: impl FnOnce() -> i32,
 ) -> Option<i32> {
@@ -196,21 +197,20 @@ pub fn take(
     let mut patient = patience == Patience::Until(u64::MAX);
     let mut rounds = 0;
     let tried = loop {
-        patient = patient && rounds < section::ROUNDS && section::before_in_gate(&visit, &arrival);
-        rounds += 1;
         let mut early = false;
-        let tried = visit.retry(deadline, false, || {
-            // What must come first may have begun while this thread waited for the lock.
-            early = patient && section::is_early(&arrival);
-            match if early { return Some(None) } else { attempt() } {
-                errno::EBUSY if abroad() => Some(None),
-                errno::EBUSY => None,
-                result => Some(Some(result)),
+        let tried = visit.retry(deadline, false, || match attempt() {
+            errno::EBUSY if abroad() => Some(None),
+            errno::EBUSY => None,
+            result => {
+                early = patient && result == 0 && section::is_early(&arrival) && undo();
+                Some(Some(result))
             }
         });
         if !early {
             break tried;
         }
+        rounds += 1;
+        patient = rounds < section::ROUNDS && section::wait_in_gate(&visit, &arrival);
     };
     match tried {
         Ok(Some(result)) => Some(took(&visit, result)),

@@ -1,9 +1,12 @@
-//! Critical sections: a thread that is about to violate an invariant inside one had better wait before it takes the lock.
+//! Critical sections: a thread that is about to violate an invariant inside one had better wait before it does anything.
 //!
 //! Whom it would wait for may need that lock. The paper says so of exposing (section 4.1: the stall is moved up to the
 //! outermost lock); a guard has the same need. Which site comes first after which call that takes a lock, and how far from
-//! the lock its location is, was learnt: only what always came, at a distance that never varied, is looked at before
-//! the lock is taken. The check at the site itself stays.
+//! the lock its location is, was learnt: only what always came, at a distance that never varied, is looked at. The check
+//! at the site itself stays.
+//!
+//! It looks when it has the lock: before that, another thread may be in the middle of a section whose end makes the
+//! access a right one. Where it must not come now it gives the lock back, with nothing done, waits, and takes it again.
 //!
 //! While learning, a section is forgotten when a condition wait interrupts it: what comes after the wait is not what the
 //! lock was taken for.
@@ -68,7 +71,7 @@ fn violation(state: &mut ThreadState, lock: u64, pc: usize) -> Option<Violation>
     None
 }
 
-/// Whether this thread is to look before it takes a lock.
+/// Whether this thread is to look when it takes a lock.
 fn looks(state: &ThreadState) -> bool {
     COUNT.load(Ordering::Relaxed) != 0
         && FLAGS.load(Ordering::Relaxed) & (FLAG_LEARN | FLAG_WATCH) == 0
@@ -86,26 +89,23 @@ fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
     if is_mute(slot) { None } else { Some(slot) }
 }
 
-/// Takes the outermost lock, where threads run freely. What must come first may begin while this thread waits for the
-/// lock: then it gives it back, with nothing done, and waits again.
+/// Takes the outermost lock, where threads run freely.
 pub fn take(lock: u64, pc: usize, mut acquire: impl FnMut() -> usize, release: impl Fn() -> usize) -> usize {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return acquire();
-    }
+    let mut patient = COUNT.load(Ordering::Relaxed) != 0;
     for round in 0.. {
-        let patient = round < ROUNDS && before(lock, pc);
         let result = acquire();
         let early =
             || thread_state::current().is_some_and(|state| looks(state) && violation(state, lock, pc).is_some());
         if result != 0 || !patient || !early() || release() != 0 {
             return result;
         }
+        patient = round < ROUNDS && wait(lock, pc);
     }
     acquire()
 }
 
-/// Before the outermost lock is taken; false where the thread is not to wait again.
-fn before(lock: u64, pc: usize) -> bool {
+/// Waits until the lock may be taken; false where the thread is not to wait again.
+fn wait(lock: u64, pc: usize) -> bool {
     let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
         return false;
     };
@@ -127,7 +127,7 @@ fn before(lock: u64, pc: usize) -> bool {
     how == Ended::Resolved
 }
 
-/// Whether the lock must not be taken now.
+/// Whether the lock that this thread has just taken comes too early.
 pub fn is_early(arrival: &Arrival) -> bool {
     COUNT.load(Ordering::Relaxed) != 0
         && thread_state::current()
@@ -135,12 +135,8 @@ pub fn is_early(arrival: &Arrival) -> bool {
             .is_some_and(|state| violation(state, arrival.object, arrival.pc).is_some())
 }
 
-/// The same under control: the strategy has chosen this thread, which now waits in the gate. False where it is not to
-/// wait again.
-pub fn before_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return false;
-    }
+/// As [`wait`], under control: the strategy has chosen this thread, which now waits in the gate.
+pub fn wait_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
     let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
         return false;
     };

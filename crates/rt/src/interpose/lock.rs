@@ -141,7 +141,8 @@ fn controlled(slot: Slot, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Option<Reg> {
     }
     let insist = || real::call(slot, lock, b, c, 0, 0) as i32;
     let abroad = || is_shared_abroad(is_mutex && kind_of(lock) & SHARED != 0 || is_shared_rwlock(slot, lock));
-    model::take(arrival, patience, attempt, abroad, insist).map(|result| result as Reg)
+    let undo = || given_by(slot).is_some_and(|give| real::call(give, lock, 0, 0, 0, 0) == 0);
+    model::take(arrival, patience, attempt, undo, abroad, insist).map(|result| result as Reg)
 }
 
 const MONOTONIC: usize = 1;

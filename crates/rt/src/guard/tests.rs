@@ -1,0 +1,166 @@
+//! Cells and what is recorded in them, by oracles and by threads that meet.
+
+extern crate std;
+use std::boxed::Box;
+use std::vec::Vec;
+use std::{thread, vec};
+
+use super::*;
+
+/// A thread's state as the pool gives it out.
+fn state(index: u32) -> Box<ThreadState> {
+    // SAFETY: all fields are integers, for which zero is a value; the block is of that layout.
+    let mut state = unsafe {
+        Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<ThreadState>()).cast::<ThreadState>())
+    };
+    state.index = index;
+    state.mark = recorder::thread_mark(index);
+    state
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// What a byte's cell says, given all accesses to that byte.
+fn oracle(past: &[(u32, u32)], thread: u32) -> (u32, bool) {
+    let before = past.iter().rev().find(|(who, _)| *who != thread).map_or(0, |(_, site)| *site);
+    (before, past.last().is_some_and(|(who, _)| *who == thread))
+}
+
+/// Accesses of all sizes by several threads in turn, and memory that is freed: every byte knows its own past, however
+/// words are split.
+#[test]
+fn every_byte_of_words_that_are_split_knows_its_own_past() {
+    const AT: u64 = 0x11_0000_0000;
+    recorder::begin(1024);
+    let mut dice = Dice(5);
+    for round in 0..300 {
+        let base = AT + round * 256;
+        let mut states: Vec<_> = (0..3).map(state).collect();
+        let mut past = vec![Vec::new(); 32];
+        for _ in 0..60 {
+            let (who, site) = (dice.below(3) as u32, 1 + dice.below(9) as u32);
+            let size = 1 << dice.below(5);
+            let from = dice.below(33 - size);
+            if dice.below(20) == 0 {
+                let word = from & !7;
+                recorder::forget(base + word, 8);
+                (word..word + 8).for_each(|byte| past[byte as usize].clear());
+                continue;
+            }
+            let state = &mut states[who as usize];
+            let (addr, end) = (base + from, base + from + size);
+            for word in addr >> 3..=(end - 1) >> 3 {
+                let (first, last) = (addr.max(word << 3), end.min((word + 1) << 3));
+                let cells = cells(state, word, first, last).expect("memory");
+                // One cell stands for all bytes.
+                for (byte, cell) in (first..last).zip(cells.iter().cycle()) {
+                    let reading = recorder::read(cell.load(Ordering::Relaxed), state.mark, site);
+                    let expected = oracle(&past[(byte - base) as usize], who);
+                    assert_eq!((reading.before, reading.own), expected, "round {round}, byte {}", byte - base);
+                }
+            }
+            attempt(state, addr, size, site, How::Force).expect("forced");
+            (from..from + size).for_each(|byte| past[byte as usize].push((who, site)));
+        }
+    }
+}
+
+/// Threads hammer one word with accesses of several sizes: whatever a byte's cell says, it was written so.
+#[test]
+fn cells_hold_what_was_written_however_threads_meet() {
+    const AT: u64 = 0x12_0000_0000;
+    const THREADS: u32 = 4;
+    recorder::begin(1024);
+    for round in 0..40 {
+        let base = AT + round * 8;
+        thread::scope(|scope| {
+            for who in 0..THREADS {
+                scope.spawn(move || {
+                    let (mut state, mut dice) = (state(who), Dice(u64::from(who) + round * 7));
+                    for _ in 0..500 {
+                        let size = 1 << dice.below(4);
+                        let from = dice.below(9 - size);
+                        let site = 1 + who + THREADS * dice.below(50) as u32;
+                        attempt(&mut state, base + from, size, site, How::Force).expect("forced");
+                        let cells = cells(&mut state, base >> 3, base + from, base + from + size).expect("memory");
+                        for cell in cells {
+                            let now = cell.load(Ordering::Relaxed);
+                            let as_other = recorder::read(now, recorder::thread_mark(99), 1);
+                            let last = recorder::thread_of(as_other.before_thread);
+                            assert_eq!((as_other.before - 1) % THREADS, last, "the site is one of the thread's");
+                            let as_last = recorder::read(now, as_other.before_thread, 1);
+                            assert!(as_last.own && as_last.before_thread != as_other.before_thread);
+                            let second = recorder::thread_of(as_last.before_thread);
+                            assert!(as_last.before == 0 || (as_last.before - 1) % THREADS == second);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A word is split while others access it: none of their last accesses is lost.
+#[test]
+fn a_word_that_is_split_meanwhile_loses_no_access() {
+    const AT: u64 = 0x13_0000_0000;
+    recorder::begin(1024);
+    for round in 0..1000 {
+        let addr = AT + round * 8;
+        let start = std::sync::Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                attempt(&mut state(1), addr, 1, 11, How::Force).expect("forced");
+            });
+            start.wait();
+            attempt(&mut state(2), addr, 8, 22, How::Force).expect("forced");
+        });
+        let mut third = state(3);
+        let cell = look_at(&mut third, addr, 1).expect("memory");
+        let older = {
+            let cells = cells(&mut third, addr >> 3, addr, addr + 1).expect("memory");
+            recorder::read(cells[0].load(Ordering::Relaxed), cell.before_thread, 1).before
+        };
+        let mut both = [cell.before, older];
+        both.sort_unstable();
+        assert_eq!(both, [11, 22], "round {round}");
+    }
+}
+
+/// An access that must not come at one of its bytes is recorded at none of them.
+#[test]
+fn an_access_is_recorded_everywhere_or_nowhere() {
+    const AT: u64 = 0x14_0000_0000;
+    recorder::begin(1024);
+    let table = {
+        // Site 1 follows nil only, site 2 anything.
+        let mut bytes = vec![0_u8; 64 + 32 + 8];
+        bytes[..8].copy_from_slice(b"SLVGUARD");
+        let fields = [(8, 1), (12, 64), (28, 2), (32, 64), (36, 64), (72, 96), (76, 3), (80, 1), (84, 2), (88, 96)];
+        for (at, value) in fields.into_iter().chain([(92, 3), (96, 15)]) {
+            bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        }
+        &*Box::leak(bytes.into_boxed_slice())
+    };
+    begin(table, &[], 1024).expect("sound");
+    let (mut one, mut two) = (state(1), state(2));
+    for (from, size) in [(0, 8), (4, 8), (2, 4), (0, 16)] {
+        let base = AT + from * 64;
+        // Another thread was at the last byte only.
+        attempt(&mut two, base + from + size - 1, 1, 2, How::Check).expect("belongs");
+        let told = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+        assert_eq!((told.addr, told.before, told.own), (base + from + size - 1, 2, false));
+        let again = attempt(&mut one, base + from, size, 1, How::Check).expect_err("does not belong");
+        assert_eq!((again.addr, again.before, again.own), (told.addr, 2, false), "as if it had not been tried");
+        recorder::forget(base, 64);
+        attempt(&mut one, base + from, size, 1, How::Check).expect("belongs");
+    }
+}
