@@ -99,6 +99,22 @@ pub enum Mode {
     Detect(&'static str),
 }
 
+impl Mode {
+    /// Whether runs are armed by an earlier survey.
+    pub fn is_armed(self) -> bool {
+        match self {
+            Mode::Plain | Mode::Survey | Mode::Helgrind => false,
+            Mode::Record
+            | Mode::Graph
+            | Mode::Learn
+            | Mode::Guard
+            | Mode::GuardAll
+            | Mode::Controlled
+            | Mode::Detect(_) => true,
+        }
+    }
+}
+
 /// One column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Column {
@@ -320,6 +336,11 @@ impl Runner {
     /// Whether runs leave a trace.
     pub fn records(&self) -> bool {
         self.mode == Mode::Record
+    }
+
+    /// Whether runs are armed by an earlier survey.
+    pub fn is_armed(&self) -> bool {
+        self.mode.is_armed()
     }
 
     /// Whether runs are controlled.

@@ -128,10 +128,7 @@ pub fn measure_in(
     let mut lanes: Vec<Lane<'_>> = columns.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if matches!(
-            lane.column.mode,
-            Mode::Record | Mode::Graph | Mode::Guard | Mode::GuardAll | Mode::Controlled | Mode::Detect(_)
-        ) {
+        if lane.column.mode.is_armed() {
             let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }
