@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::bars::to_f64;
-use crate::columns::{Build, COLUMNS, Column, Mode, Runner, Tools};
+use crate::columns::{Build, COLUMNS, Column, Runner, Tools};
 use crate::error::{BenchError, Result};
 use crate::options::Options;
 use crate::rows::{Bench, Row, Sample, Size, runs_small};

@@ -55,9 +55,8 @@ const MOST_LOCATIONS: u64 = 4096;
 const THREAD_BITS: u32 = 16;
 const CONTEXT_BITS: u32 = graph::CONTEXT_BITS;
 
-/// A visit: site + 1, context, thread + 1. Never 0.
-fn pack(site: u32, context: u32, thread: u32) -> u64 {
-    let thread = u64::from(thread + 1) & ((1 << THREAD_BITS) - 1);
+/// A visit: site + 1, context, and a thread as [`number`] has it. Never 0.
+fn pack(site: u32, context: u32, thread: u64) -> u64 {
     graph::node(site, context) << THREAD_BITS | thread
 }
 
@@ -111,6 +110,8 @@ fn push(thread: u64, event: u32) {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Own {
+    /// The thread, as visits have it.
+    own: u64,
     /// Where blocks are: region + 1 and address.
     near: [(u64, usize); NEAR],
     /// What it lately read, for cells that have more readers than they know: the cell, and who had written.
@@ -141,14 +142,67 @@ impl Own {
 
 /// A new thread has seen nothing.
 pub fn enter(state: &mut ThreadState) {
-    context(u64::from(state.index) + 1).store(1, Ordering::Relaxed);
+    state.graph.own = number(state.index);
+    context(state.graph.own).store(1, Ordering::Relaxed);
     // Blocks stay where they are, also for the next thread with this state.
     state.graph.read = [(0, 0); READ];
     state.graph.known.clear();
 }
 
-/// An access of a few bytes.
-#[inline]
+/// An access of a few bytes: the shortest way, for one or two locations that the thread wrote last and nobody has read since.
+/// Everything else takes the other ones.
+#[inline(always)]
+pub fn quick<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
+    if let Some(state) = thread_state::current()
+        && state.ignore == 0
+        && edges::is_on()
+    {
+        let region = addr >> REGION_SHIFT;
+        let (known, block) = state.graph.near[region as usize % NEAR];
+        let shift = SHIFT.load(Ordering::Relaxed);
+        let within = addr & ((1 << REGION_SHIFT) - 1);
+        let (first, last) = (within >> shift, (within + SIZE - 1) >> shift);
+        if known == region + 1 && last - first <= 1 && within + SIZE <= 1 << REGION_SHIFT {
+            // Where there is one location only, it is looked at twice: that costs less than asking.
+            // SAFETY: I7: as in `cell`: both are of this region.
+            let cells = [first, last].map(|index| unsafe { &*(block as *const Cell).add(index as usize) });
+            if is_left_as_it_was::<WRITE>(cells, state.graph.own, site) {
+                return;
+            }
+        }
+    }
+    access(addr, SIZE, WRITE, site);
+}
+
+/// Whether a thread comes back to what it wrote itself; where it writes, the visit is noted.
+#[inline(always)]
+fn is_left_as_it_was<const WRITE: bool>([one, two]: [&Cell; 2], own: u64, site: u32) -> bool {
+    let ([one, ones @ ..], [two, twos @ ..]) = (one, two);
+    let wrote = [one, two].map(|writer| writer.load(Ordering::Relaxed));
+    if thread_of(wrote[0]) != own || thread_of(wrote[1]) != own {
+        return false;
+    }
+    if WRITE {
+        let any = |[one, two, three]: &[AtomicU64; 3]| {
+            one.load(Ordering::Relaxed) | two.load(Ordering::Relaxed) | three.load(Ordering::Relaxed)
+        };
+        if any(ones) | any(twos) != 0 {
+            return false;
+        }
+        let me = pack(site, context(own).load(Ordering::Relaxed), own);
+        // As in `quiet`.
+        if wrote[0] != me {
+            one.store(me, Ordering::Relaxed);
+        }
+        if wrote[1] != me {
+            two.store(me, Ordering::Relaxed);
+        }
+    }
+    true
+}
+
+/// An access.
+#[inline(never)]
 pub fn access(addr: u64, size: u64, write: bool, site: u32) {
     if !edges::is_on() {
         return;
@@ -160,8 +214,8 @@ pub fn access(addr: u64, size: u64, write: bool, site: u32) {
     let shift = SHIFT.load(Ordering::Relaxed);
     let (first, last) = (addr >> shift, addr.saturating_add(size.max(1) - 1) >> shift);
     let last = last.min(first.saturating_add(MOST_LOCATIONS - 1));
-    let own = own(state.index);
-    let me = pack(site, context(own).load(Ordering::Relaxed), state.index);
+    let own = state.graph.own;
+    let me = pack(site, context(own).load(Ordering::Relaxed), own);
     let mut before = 0;
     for location in first..=last {
         let Some(cell) = cell(&mut state.graph, location, shift) else {
@@ -173,8 +227,9 @@ pub fn access(addr: u64, size: u64, write: bool, site: u32) {
 }
 
 /// A thread as visits have it.
-const fn own(index: u32) -> u64 {
-    (index as u64 + 1) & ((1 << THREAD_BITS) - 1)
+const fn number(index: u32) -> u64 {
+    // Never 0, which is nobody.
+    index as u64 % ((1 << THREAD_BITS) - 1) + 1
 }
 
 /// A location: its last writer, and who read it since.
@@ -393,8 +448,8 @@ mod tests {
             context(thread + 1).store(1, Ordering::Relaxed);
         }
         for (thread, writes, location, site) in steps {
-            let own = u64::from(*thread) + 1;
-            let me = pack(*site, context(own).load(Ordering::Relaxed), *thread);
+            let own = number(*thread);
+            let me = pack(*site, context(own).load(Ordering::Relaxed), own);
             touch(&mut threads[*thread as usize], &cells[*location], me, own, *writes, 0);
         }
         let mut rows: Vec<_> = chunk[CHUNK_HEADER / 8..]
