@@ -109,6 +109,7 @@ pub fn clip() {
             stdin: vec![0, 0xff],
         },
         images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(0, 1), (3, 0)], table: vec![1, 2] }],
+        files: Vec::new(),
         world: World::default(),
         most_steps: 1000,
         oracle: Some("true".into()),

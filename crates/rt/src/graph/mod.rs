@@ -22,9 +22,9 @@
 //!
 //! Instructions for one access, counted by Callgrind (`cargo run --release -p selvedge-bench --bin hooks`), the call and its
 //! arguments included; no locked instruction in any of them:
-//! - a read or write of four bytes that the thread wrote last: 45;
-//! - the same of eight bytes, two locations: 65;
-//! - a read, again, of four bytes that another thread wrote: 80.
+//! - a read of up to eight bytes that the thread wrote last: 54, budget 60;
+//! - a write of as many, that nobody has read since: 82, budget 90;
+//! - a read, again, of four bytes that another thread wrote: budget 180.
 
 mod edges;
 
@@ -526,6 +526,30 @@ mod tests {
         assert_eq!(last.map(|(_, to, times)| (to, times)).collect::<Vec<_>>(), [(Some((2, 0b1_11_00_11_00_11)), 7)]);
         the_short_way_changes_no_edge();
         counts_of_edges_that_are_met_often_are_near();
+        a_long_run_stays_in_its_memory();
+    }
+
+    /// More edges and more memory than there is room for, as in a run of days: the table does not grow, blocks end at the
+    /// limit, and what is there still counts.
+    fn a_long_run_stays_in_its_memory() {
+        const BEYOND: usize = 4096;
+        let words = (CHUNK_HEADER + graph::ROWS * graph::ROW) / 8;
+        let chunk = Box::leak(vec![0_u64; words + BEYOND].into_boxed_slice());
+        begin(chunk.as_ptr() as usize, 5, 2, 1);
+        let edges = 4 * graph::ROWS as u64;
+        let noted = (1..edges).filter(|number| edges::note(number << CONTEXT_BITS, 1 << CONTEXT_BITS | 1) != 0).count();
+        assert!(noted <= graph::ROWS && noted > graph::ROWS / 2, "{noted}");
+        assert_eq!(chunk[graph::EDGES / 8], noted as u64);
+        assert!(chunk[words..].iter().all(|word| *word == 0), "nothing past the table");
+        let first = edges::note(1 << CONTEXT_BITS, 1 << CONTEXT_BITS | 1);
+        assert!(first != 0, "what has a row keeps it");
+        assert_eq!(chunk[graph::EDGES / 8], noted as u64);
+        // A mebibyte of blocks, however much the program touches.
+        let mut mine = remembers_nothing();
+        let at = |region: u64| (0x22_0000_0000 >> 2) + (region << (REGION_SHIFT - 2));
+        let blocks = (0..10_000).filter(|region| cell(&mut mine, at(*region), 2).is_some()).count();
+        assert_eq!(blocks, (1 << 20) / shadow::BLOCK_BYTES);
+        assert!(cell(&mut mine, at(0), 2).is_some(), "what has a block keeps it");
     }
 
     /// Without the short way.
