@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
+use crate::rank::programs::GraphSize;
 use crate::{apt, controlled, place};
 
 /// The compiler under a column; bars are per compiler.
@@ -437,6 +438,11 @@ impl Runner {
             command.env("TSAN_OPTIONS", "report_bugs=0:exitcode=0");
         }
         Ok(command)
+    }
+
+    /// How large a graph the runs since [`Runner::begin`] left.
+    pub fn graph(&self) -> Option<GraphSize> {
+        if self.mode == Mode::Graph { GraphSize::of_run(&self.out) } else { None }
     }
 
     /// What the runs since [`Runner::begin`] left; the files are removed.

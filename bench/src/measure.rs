@@ -241,10 +241,12 @@ impl<'a> Lane<'a> {
     fn run(&mut self, size: Size) -> Result<()> {
         self.runner.begin()?;
         let sample = self.bench.run(&self.program, &mut self.runner, size);
+        let graph = self.runner.graph();
         // The files go even when the run failed: a trace can be large.
         let trace = self.runner.finish();
         let mut sample = sample?;
         sample.trace = trace?;
+        sample.graph = graph;
         self.cell.runs.push(sample);
         Ok(())
     }
