@@ -31,24 +31,24 @@ const EXACT: u64 = 8;
 type Row = [AtomicU64; 4];
 
 /// Takes a mapped graph chunk for the table.
-pub fn begin(chunk: usize) {
+pub(super) fn begin(chunk: usize) {
     COUNT.store(chunk + graph::EDGES, Ordering::Relaxed);
     ROWS.store(chunk + CHUNK_HEADER, Ordering::Release);
 }
 
 /// There is no table any more.
-pub fn end() {
+pub(super) fn end() {
     ROWS.store(0, Ordering::Release);
 }
 
 /// Whether there is a table.
 #[inline(always)]
-pub fn is_on() -> bool {
+pub(super) fn is_on() -> bool {
     ROWS.load(Ordering::Relaxed) != 0
 }
 
 /// Notes an edge: in the row that it has, or in a free one. The answer is the row's address; 0 where none was free.
-pub fn note(from: u64, to: u64) -> usize {
+pub(super) fn note(from: u64, to: u64) -> usize {
     let rows = ROWS.load(Ordering::Relaxed);
     let key = graph::key(from, to);
     for probe in 0..PROBES {
@@ -94,7 +94,7 @@ fn add([.., counts]: &Row, times: u64) {
 /// The edges that a thread has lately met again.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Known([Entry; KNOWN]);
+pub(super) struct Known([Entry; KNOWN]);
 
 /// An edge that a thread knows.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ struct Entry {
 
 impl Known {
     /// Knows nothing.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         for entry in &mut self.0 {
             entry.row = 0;
         }
@@ -120,7 +120,7 @@ impl Known {
 
     /// Notes an edge that is likely to be met again.
     #[inline]
-    pub fn note(&mut self, from: u64, to: u64) {
+    pub(super) fn note(&mut self, from: u64, to: u64) {
         let at = (from.rotate_left(25) ^ to).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - KNOWN.ilog2());
         let Some(entry) = self.0.get_mut(at as usize) else { return };
         if entry.row == 0 || (entry.from, entry.to) != (from, to) {
