@@ -23,8 +23,7 @@
 //! Instructions for one access, counted by Callgrind (`cargo run --release -p selvedge-bench --bin hooks`), the call and its
 //! arguments included; no locked instruction in any of them:
 //! - a read of up to eight bytes that the thread wrote last: 54, budget 60;
-//! - a write of as many, that nobody has read since: 82, budget 90;
-//! - a read, again, of four bytes that another thread wrote: budget 180.
+//! - a write of as many, that nobody has read since: 82, budget 90.
 
 mod edges;
 
