@@ -67,7 +67,7 @@ impl<'a> Counter<'a> {
     fn loop_cost(&self, hook: &Hook) -> Result<f64> {
         let program = self.build(hook)?;
         let mut runner = Runner::new(self.column, self.tools, &self.dir);
-        if runner.records() {
+        if runner.is_armed() {
             runner.survey(|runner| self.run(runner, &program, &[], 16))?;
         }
         let mut totals = [0; 2];

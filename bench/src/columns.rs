@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
+use crate::rank::programs::GraphSize;
 use crate::{apt, controlled, place};
 
 /// The compiler under a column; bars are per compiler.
@@ -97,6 +98,22 @@ pub enum Mode {
     Helgrind,
     /// Under a plan that detects within this budget, armed likewise.
     Detect(&'static str),
+}
+
+impl Mode {
+    /// Whether runs are armed by an earlier survey.
+    pub fn is_armed(self) -> bool {
+        match self {
+            Mode::Plain | Mode::Survey | Mode::Helgrind => false,
+            Mode::Record
+            | Mode::Graph
+            | Mode::Learn
+            | Mode::Guard
+            | Mode::GuardAll
+            | Mode::Controlled
+            | Mode::Detect(_) => true,
+        }
+    }
 }
 
 /// One column of the table.
@@ -322,6 +339,11 @@ impl Runner {
         self.mode == Mode::Record
     }
 
+    /// Whether runs are armed by an earlier survey.
+    pub fn is_armed(&self) -> bool {
+        self.mode.is_armed()
+    }
+
     /// Whether runs are controlled.
     pub fn controls(&self) -> bool {
         self.mode == Mode::Controlled
@@ -416,6 +438,11 @@ impl Runner {
             command.env("TSAN_OPTIONS", "report_bugs=0:exitcode=0");
         }
         Ok(command)
+    }
+
+    /// How large a graph the runs since [`Runner::begin`] left.
+    pub fn graph(&self) -> Option<GraphSize> {
+        if self.mode == Mode::Graph { GraphSize::of_run(&self.out) } else { None }
     }
 
     /// What the runs since [`Runner::begin`] left; the files are removed.

@@ -29,6 +29,7 @@ const SEQ_CST: u32 = 5;
 /// The hooks that compilers emit for `-fsanitize=thread -fsanitize-coverage=trace-pc`, and a few intercepted functions.
 pub fn tsan_abi() -> Vec<Hook> {
     let mut hooks = accesses();
+    hooks.push(elsewhere());
     hooks.extend(control());
     hooks.extend(atomics());
     hooks.extend(intercepted());
@@ -62,6 +63,18 @@ fn accesses() -> Vec<Hook> {
         "__tsan_vptr_update((void **)cell, other);",
     ));
     hooks
+}
+
+/// A read of what another thread wrote before: the others are of what the reader wrote itself.
+fn elsewhere() -> Hook {
+    Hook::new(
+        "__tsan_read4 of what another thread wrote",
+        "void __tsan_read4(void *); static _Alignas(16) char far[16];\n\
+         BARE static void *write_far(void *argument) { __tsan_write8(far); return argument; }\n\
+         BARE __attribute__((constructor)) static void far_away(void) { pthread_t thread; \
+         if (pthread_create(&thread, NULL, write_far, NULL) == 0) pthread_join(thread, NULL); }",
+        "__tsan_read4(far);",
+    )
 }
 
 fn control() -> Vec<Hook> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::bars::to_f64;
-use crate::columns::{Build, COLUMNS, Column, Mode, Runner, Tools};
+use crate::columns::{Build, COLUMNS, Column, Runner, Tools};
 use crate::error::{BenchError, Result};
 use crate::options::Options;
 use crate::rows::{Bench, Row, Sample, Size, runs_small};
@@ -128,10 +128,7 @@ pub fn measure_in(
     let mut lanes: Vec<Lane<'_>> = columns.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
-        if matches!(
-            lane.column.mode,
-            Mode::Record | Mode::Graph | Mode::Guard | Mode::GuardAll | Mode::Controlled | Mode::Detect(_)
-        ) {
+        if lane.column.mode.is_armed() {
             let size = if runs_small(lane.column.mode) { Size::Quick } else { size };
             lane.attempt(|lane| lane.survey(size));
         }
@@ -244,10 +241,12 @@ impl<'a> Lane<'a> {
     fn run(&mut self, size: Size) -> Result<()> {
         self.runner.begin()?;
         let sample = self.bench.run(&self.program, &mut self.runner, size);
+        let graph = self.runner.graph();
         // The files go even when the run failed: a trace can be large.
         let trace = self.runner.finish();
         let mut sample = sample?;
         sample.trace = trace?;
+        sample.graph = graph;
         self.cell.runs.push(sample);
         Ok(())
     }

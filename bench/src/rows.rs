@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::columns::{Build, Mode, Runner, Toolchain, Trace};
 use crate::error::{BenchError, Result, at};
 use crate::exec::{Cost, Limits, Running, run_tool};
+use crate::rank::programs::GraphSize;
 use crate::sources::Foreign;
 use crate::{load, place};
 
@@ -91,6 +92,8 @@ pub struct Sample {
     pub peak_kib: u64,
     /// For recorded runs.
     pub trace: Option<Trace>,
+    /// For runs that collect a graph.
+    pub graph: Option<GraphSize>,
     /// What the program said; must be the same in every column.
     #[serde(skip)]
     pub said: String,
@@ -280,6 +283,7 @@ fn sample(costs: &[Cost], said: String) -> Sample {
     Sample {
         seconds: costs.iter().map(|c| c.wall.as_secs_f64()).sum(),
         peak_kib: costs.iter().map(|c| c.peak_kib).max().unwrap_or(0),
+        graph: None,
         trace: None,
         said,
     }

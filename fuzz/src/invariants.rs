@@ -33,7 +33,7 @@ fn choose(all: &Invariants) {
     let listed: usize = bias.left_out.iter().map(|group| group.sites.len()).sum();
     assert_eq!(bias.kept.len() + listed, shared);
     let half = select::restrict(all, |key| key.0.len().is_multiple_of(2));
-    assert!(half.sites.values().flat_map(|site| &site.members).all(|key| key.0.len().is_multiple_of(2)));
+    assert!(half.sites.values().flat_map(|site| site.members()).all(|key| key.0.len().is_multiple_of(2)));
     for key in all.sites.keys() {
         let _ = (key.file(), key.functions(), key.does());
         if let Ok(pattern) = select::Pattern::new(&key.0) {

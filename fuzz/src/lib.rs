@@ -11,6 +11,7 @@
 mod bytes;
 pub mod clip;
 pub mod elf_mutation;
+pub mod graph;
 pub mod image;
 pub mod invariants;
 pub mod plan;

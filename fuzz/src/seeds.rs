@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use selvedge_analyze::graph::file::to_bytes;
+use selvedge_analyze::graph::{Access, Kind, Site, Step as GraphStep, Steps, Touch};
 use selvedge_events::hooks::{HookIx, by_name};
 use selvedge_events::pack::{Small, wide};
 use selvedge_events::site_table::{Entry, Form};
@@ -107,6 +109,7 @@ pub fn clip() {
             stdin: vec![0, 0xff],
         },
         images: vec![ImageSpec { build_id: vec![1; 20], sites: vec![(0, 1), (3, 0)], table: vec![1, 2] }],
+        files: Vec::new(),
         world: World::default(),
         most_steps: 1000,
         oracle: Some("true".into()),
@@ -145,6 +148,28 @@ pub fn invariants() {
     let odd = "selvedge-invariants 1\r\nsite a%20b\nafter a%2\nhits 99999999999999999999\nsite a\nsite a\nend\nend\n";
     for (name, text) in [("good", good), ("odd", odd), ("newer", "selvedge-invariants 2\n"), ("none", "")] {
         put(&folder, name, text.as_bytes());
+    }
+}
+
+/// Writes the seeds of `graph_reader`: graphs of no, one and several runs, and one of the first version.
+pub fn graphs() {
+    let Some(folder) = folder() else { return };
+    let run = |rounds: u64| {
+        let steps = (0..rounds).map(|round| {
+            let site = Site { image: 0, offset: (round % 7) as u32 * 16 };
+            let touch = if round % 3 == 0 { Touch::Read } else { Touch::Write };
+            GraphStep::Access(Access { thread: (round % 2) as u32, site, addr: round % 5 * 8, size: 4, touch })
+        });
+        Steps { images: vec![vec![7; 20]], steps: steps.collect() }.graph(Kind::default())
+    };
+    let first = b"SELVGRPH\x01\x05\x00\x01\x02\x01\x02\x07\x08\x00\x00........";
+    put(&folder, "first-version", first);
+    for rounds in [0, 4, 40, 400] {
+        let graph = run(rounds);
+        put(&folder, &format!("run-{rounds}"), &to_bytes(&graph));
+        if let Ok(both) = graph.union(&run(rounds / 2)) {
+            put(&folder, &format!("sum-{rounds}"), &to_bytes(&both));
+        }
     }
 }
 

@@ -23,13 +23,14 @@ struct Target {
     max_len: u32,
 }
 
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 7] = [
     Target { name: "trace_reader", max_len: 64 * 1024 },
     Target { name: "plan_reader", max_len: 4 * 1024 },
     Target { name: "site_table", max_len: 32 * 1024 },
     Target { name: "clip_reader", max_len: 8 * 1024 },
     Target { name: "std_reader", max_len: 4 * 1024 },
     Target { name: "invariants_reader", max_len: 4 * 1024 },
+    Target { name: "graph_reader", max_len: 8 * 1024 },
 ];
 
 /// Coverage as libFuzzer reads it.

@@ -1,6 +1,7 @@
-//! `hooks`: instructions for each call of a hook, disarmed and recording.
+//! `hooks`: instructions for each call of a hook: disarmed, recording, and collecting a graph.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use selvedge_bench::callgrind::{Count, Counter, grown};
@@ -9,7 +10,7 @@ use selvedge_bench::error::{BenchError, Result, at, exit_code};
 use selvedge_bench::hooks::tsan_abi;
 use selvedge_bench::machine::Machine;
 use selvedge_bench::options::Options;
-use selvedge_bench::{place, table};
+use selvedge_bench::{controlled, place, table};
 
 const USAGE: &str = "\
 usage: hooks [--only HOOK[,HOOK]] [--work DIR] [--save] [--check]
@@ -23,7 +24,7 @@ SELVEDGE_BIN names the selvedge binary; without it the release build of this rep
 ";
 
 /// The columns in which a hook has a cost.
-const MEASURED: [&str; 2] = ["disarmed", "record"];
+const MEASURED: [&str; 3] = ["disarmed", "record", "graph"];
 
 fn main() -> ExitCode {
     match run() {
@@ -34,7 +35,12 @@ fn main() -> ExitCode {
 
 /// Counts, prints, saves and checks; false when something grew.
 fn run() -> Result<bool> {
-    let options = Options::parse(std::env::args().skip(1))?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [controlled::GRAPH_ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        controlled::write_graph_plan(Path::new(file), Path::new(dir), Path::new(program))?;
+        return Ok(true);
+    }
+    let options = Options::parse(args)?;
     if options.help {
         print!("{USAGE}");
         return Ok(true);
@@ -95,7 +101,7 @@ fn page<'h>(counts: &[Count], hooks: impl Iterator<Item = &'h str>) -> String {
     for line in Machine::describe().tools {
         let _ = writeln!(page, "- {line}");
     }
-    let _ = writeln!(page, "\n| hook | {} |\n|---|---:|---:|", MEASURED.join(" | "));
+    let _ = writeln!(page, "\n| hook | {} |\n|---|{}", MEASURED.join(" | "), "---:|".repeat(MEASURED.len()));
     let mut reasons: Vec<String> = Vec::new();
     for hook in hooks {
         let _ = write!(page, "| `{hook}` |");

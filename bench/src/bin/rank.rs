@@ -1,6 +1,6 @@
 //! `rank`: the rank paper's tables on our kernels of its workloads. See the library for the parts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,29 @@ use selvedge_bench::bars::to_f64;
 use selvedge_bench::error::{BenchError, Result, exit_code, tool};
 use selvedge_bench::explore::workshop::Workshop;
 use selvedge_bench::machine::Machine;
+use selvedge_bench::options::{FEWEST_RUNS, Options as How};
 use selvedge_bench::place;
 use selvedge_bench::rank::gather::{Observed, Wanted, gather, gather_live};
 use selvedge_bench::rank::inspect::{Collector, Inspected, Kernel, Way};
 use selvedge_bench::rank::large;
 use selvedge_bench::rank::page::{MOST_CONTEXT, Other, Rankings, Row};
 use selvedge_bench::rank::paper::WORKLOADS;
+use selvedge_bench::rank::programs;
+use selvedge_bench::{columns::Tools, controlled};
 use selvedge_corpus::{Kernel as Source, Variant, load};
 use selvedge_report::code_points::CodePoints;
 
 const USAGE: &str = "\
-usage: rank [--only KERNEL[,KERNEL]] [--trials N] [--seed N] [--paper-only] [--work DIR] [--save]
+usage: rank [--only KERNEL[,KERNEL]] [--trials N] [--seed N] [--paper-only] [--programs PROGRAM[,PROGRAM]] [--runs N]
+            [--quick] [--work DIR] [--save]
 
   --only        these kernels of the corpus only
   --trials      trials of 25 runs of each sort (default 5)
   --seed        decides what is left to chance (default 1)
   --paper-only  only the paper's workloads
+  --programs    no kernels; these large programs instead: pbzip2 memcached zstd. Without it, all of both
+  --runs        runs of each large program (default 5)
+  --quick       large programs with small inputs
   --work        where builds and files go (default: bench-work in Cargo's target folder)
   --save        write docs/results/rank.md and bench/results/rank.json
 
@@ -45,6 +52,9 @@ struct Options {
     trials: usize,
     seed: u64,
     paper_only: bool,
+    programs: Vec<String>,
+    runs: usize,
+    quick: bool,
     work: PathBuf,
     save: bool,
 }
@@ -55,6 +65,9 @@ fn options() -> Result<Option<Options>> {
         trials: 5,
         seed: 1,
         paper_only: false,
+        programs: Vec::new(),
+        runs: FEWEST_RUNS,
+        quick: false,
         work: place::target().join("bench-work"),
         save: false,
     };
@@ -67,6 +80,9 @@ fn options() -> Result<Option<Options>> {
             "--trials" => options.trials = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
             "--seed" => options.seed = number(value()?)?,
             "--paper-only" => options.paper_only = true,
+            "--programs" => options.programs = value()?.split(',').map(str::to_owned).collect(),
+            "--runs" => options.runs = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
+            "--quick" => options.quick = true,
             "--work" => options.work = PathBuf::from(value()?),
             "--save" => options.save = true,
             "--help" => {
@@ -80,6 +96,10 @@ fn options() -> Result<Option<Options>> {
 }
 
 fn run() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [controlled::GRAPH_ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
+        return controlled::write_graph_plan(Path::new(file), Path::new(dir), Path::new(program));
+    }
     let Some(mut options) = options()? else { return Ok(()) };
     let begin = Instant::now();
     options.work = place::work(&options.work)?;
@@ -93,10 +113,19 @@ fn run() -> Result<()> {
         rows: Vec::new(),
         others: Vec::new(),
         large: Some(large::measure()?),
+        programs: Vec::new(),
         problems: Vec::new(),
         seconds: 0.0,
     };
-    let wants = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    if options.only.is_empty() {
+        let mut how = How::parse([])?;
+        how.only.clone_from(&options.programs);
+        how.work.clone_from(&options.work);
+        (how.runs, how.quick) = (options.runs, options.quick);
+        rankings.programs = programs::measure(&Tools::find(), &how, &mut |line| eprintln!("{line}"));
+    }
+    let is_wanted = options.programs.is_empty();
+    let wants = |name: &str| is_wanted && (options.only.is_empty() || options.only.iter().any(|only| only == name));
     for source in corpus.kernels.iter().filter(|kernel| wants(&kernel.name)) {
         let is_papers = WORKLOADS.iter().any(|workload| workload.kernel == source.name);
         let is_blocked = matches!(source.pattern.to_string().as_str(), "deadlock" | "lost-wakeup");

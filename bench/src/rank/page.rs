@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::inspect::{Collector, Inspected};
 use super::large::Large;
 use super::paper::{IMPRECISION, WORKLOADS, Workload};
+use super::programs;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::measure::Measured;
 use crate::place;
 use crate::table::{write, write_json};
 
@@ -72,6 +74,8 @@ pub struct Rankings {
     pub others: Vec<Other>,
     /// Large graphs.
     pub large: Option<Large>,
+    /// Large programs.
+    pub programs: Vec<Measured>,
     /// What could not be measured.
     pub problems: Vec<String>,
     /// Time that all this took.
@@ -113,6 +117,9 @@ impl Rankings {
         self.sizes(&mut page);
         self.others(&mut page);
         self.large(&mut page);
+        if !self.programs.is_empty() {
+            page += &programs::section(&self.programs);
+        }
         if !self.problems.is_empty() {
             page += "\n## Could not be measured\n\n";
             for problem in &self.problems {

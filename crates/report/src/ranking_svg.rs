@@ -21,16 +21,21 @@ const GAP: u32 = 18;
 const TOP: u32 = 64;
 /// Most boxes of a side: more cannot be read.
 const MOST_BOXES: usize = 14;
+/// Between the lines of two labels.
+const LABEL: u32 = 16;
+/// Characters that fit: one is six tenths of its size wide.
+const BOX_CHARS: usize = (BOX_WIDTH as usize - 2 * 12) * 10 / (12 * 6);
+const TITLE_CHARS: usize = (WIDTH as usize - 2 * 20) * 10 / (14 * 6);
 
 const STYLE: &str = "\
 :root{--ground:#ffffff;--ink:#1b1f24;--soft:#57606a;--box:#f6f8fa;--line:#c4ccd4;--hot:#cf222e;--calm:#8c959f}\
 @media(prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--soft:#9198a1;--box:#161b22;--line:#3d444d;--hot:#ff7b72;--calm:#656c76}}\
 .ground{fill:var(--ground)}\
 text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:var(--ink)}\
-.title{font-size:14px;font-weight:600}.soft{fill:var(--soft);font-size:11px}\
+.title{font-size:14px;font-weight:600}.soft{fill:var(--soft)}\
 .box{fill:var(--box);stroke:var(--line)}.box.hot{stroke:var(--hot);stroke-width:2}\
 .edge{fill:none;stroke:var(--calm);stroke-width:1.5}.edge.hot{stroke:var(--hot);stroke-width:2.5}.edge.missing{stroke-dasharray:6 4}\
-.count{font-size:11px;fill:var(--soft)}.count.hot{fill:var(--hot);font-weight:600}";
+.count{fill:var(--soft);stroke:var(--ground);stroke-width:4px;paint-order:stroke}.count.hot{fill:var(--hot);font-weight:600}";
 
 /// Draws edges; `title` stands above.
 pub fn draw(title: &str, edges: &[Drawn]) -> String {
@@ -43,40 +48,47 @@ pub fn draw(title: &str, edges: &[Drawn]) -> String {
             lines.push((from, to, drawn));
         }
     }
+    // What speaks for the bug is drawn last, on top.
+    lines.sort_by_key(|(.., drawn)| drawn.is_evidence);
+    // Labels of curves that cross in the middle do not lie on each other: the first free line below.
+    let mut labels: Vec<u32> = Vec::new();
+    for (from, to, _) in &lines {
+        let mut at = u32::midpoint(middle(*from), middle(*to)).saturating_sub(4);
+        while labels.iter().any(|known| known.abs_diff(at) < LABEL) {
+            at += 2;
+        }
+        labels.push(at);
+    }
     let rows = u32::try_from(left.len().max(right.len())).unwrap_or(0).max(1);
-    let height = TOP + rows * (BOX_HEIGHT + GAP) + GAP;
+    let lowest = labels.iter().max().copied().unwrap_or(0);
+    let height = (TOP + rows * (BOX_HEIGHT + GAP)).max(lowest + LABEL) + GAP;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" \
          height=\"{height}\"/>\n",
         escaped(title)
     );
-    let _ = writeln!(svg, "<text class=\"title\" x=\"20\" y=\"26\">{}</text>", escaped(title));
+    let _ = writeln!(svg, "<text class=\"title\" x=\"20\" y=\"26\">{}</text>", escaped(&cut(title, TITLE_CHARS)));
     let right_x = WIDTH - 20 - BOX_WIDTH;
     let _ = writeln!(svg, "<text class=\"soft\" x=\"20\" y=\"50\">came first</text>");
     let _ = writeln!(svg, "<text class=\"soft\" x=\"{right_x}\" y=\"50\">came after, in another thread</text>");
-    // What speaks for the bug is drawn last, on top.
-    lines.sort_by_key(|(.., drawn)| drawn.is_evidence);
-    let mut labels: Vec<u32> = Vec::new();
-    for (from, to, drawn) in lines {
+    let (begin, end) = (20 + BOX_WIDTH, right_x);
+    let between = u32::midpoint(begin, end);
+    for (from, to, drawn) in &lines {
         let hot = if drawn.is_evidence { " hot" } else { "" };
         let missing = if drawn.edge.is_missing { " missing" } else { "" };
-        let (begin, end) = (20 + BOX_WIDTH, right_x);
-        let (y1, y2, middle) = (middle(from), middle(to), (begin + end) / 2);
+        let (y1, y2) = (middle(*from), middle(*to));
         let _ = writeln!(
             svg,
-            "<path class=\"edge{hot}{missing}\" d=\"M{begin} {y1}C{middle} {y1} {middle} {y2} {end} {y2}\"/>"
+            "<path class=\"edge{hot}{missing}\" d=\"M{begin} {y1}C{between} {y1} {between} {y2} {end} {y2}\"/>"
         );
-        // Labels of curves that cross in the middle do not lie on each other.
-        let mut at = u32::midpoint(y1, y2);
-        while labels.iter().any(|known| known.abs_diff(at) < 14) {
-            at += 14;
-        }
-        labels.push(at);
+    }
+    // Above all curves, with a rim of the ground's colour.
+    for ((.., drawn), at) in lines.iter().zip(labels) {
+        let hot = if drawn.is_evidence { " hot" } else { "" };
         let _ = writeln!(
             svg,
-            "<text class=\"count{hot}\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            at.saturating_sub(4),
+            "<text class=\"count{hot}\" x=\"{between}\" y=\"{at}\" text-anchor=\"middle\">{}</text>",
             counted(&drawn.edge)
         );
     }
@@ -115,7 +127,8 @@ fn middle(row: u32) -> u32 {
 
 fn counted(edge: &RankedEdge) -> String {
     match (edge.failing, edge.passing) {
-        _ if edge.is_missing => format!("missed in all but {} failing", edge.failing),
+        (0, _) if edge.is_missing => "in no failing run".to_owned(),
+        (failing, _) if edge.is_missing => format!("missed in all but {failing} failing"),
         (failing, 0) => format!("{failing} failing"),
         (0, passing) => format!("{passing} passing"),
         (failing, passing) => format!("{failing} failing, {passing} passing"),
@@ -138,13 +151,13 @@ fn boxes(svg: &mut String, side: &[Shown<'_>], x: u32) {
             }
             None => ("nobody had written it".to_owned(), String::new()),
         };
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 12, y + 21, escaped(&cut(&first, 38)));
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 12, y + 21, escaped(&cut(&first, BOX_CHARS)));
         let _ = writeln!(
             svg,
             "<text class=\"soft\" x=\"{}\" y=\"{}\">{}</text>",
             x + 12,
             y + 40,
-            escaped(&cut(&second, 44))
+            escaped(&cut(&second, BOX_CHARS))
         );
     }
 }
@@ -196,5 +209,35 @@ mod tests {
         let many: Vec<Drawn> = (0..100).map(|line| edge(Some(line), line + 1)).collect();
         let svg = draw("many", &many);
         assert_eq!(svg.matches("<rect class=\"box").count(), 2 * MOST_BOXES);
+    }
+
+    /// The numbers of an attribute, of all lines that have a word.
+    fn numbers(svg: &str, word: &str, name: &str) -> Vec<u32> {
+        let value = |line: &str| line.split(&format!(" {name}=\"")).nth(1)?.split('"').next()?.parse().ok();
+        svg.lines().filter(|line| line.contains(word)).filter_map(value).collect()
+    }
+
+    #[test]
+    fn nothing_overlaps_or_leaves_the_picture() {
+        // All of one side meet all of the other: far more labels than boxes.
+        let many: Vec<Drawn> = (0..12).flat_map(|from| (0..12).map(move |to| edge(Some(from), to))).collect();
+        let svg = draw(&"long ".repeat(100), &many);
+        let mut labels = numbers(&svg, "class=\"count", "y");
+        labels.sort_unstable();
+        assert_eq!(labels.len(), many.len());
+        assert!(labels.windows(2).all(|pair| pair[1] - pair[0] >= LABEL));
+        let height = numbers(&svg, "<svg", "height")[0];
+        assert!(labels.last().is_some_and(|last| *last < height));
+        let long = Drawn {
+            edge: RankedEdge {
+                to: RankedNode { place: "a".repeat(90), context: vec!["LcRd".to_owned(); 40], ..edge(None, 1).edge.to },
+                ..edge(None, 1).edge
+            },
+            is_evidence: false,
+        };
+        for line in draw("t", &[long]).lines().filter(|line| line.starts_with("<text") && !line.contains("title")) {
+            let text = line.split(['<', '>']).nth(2).expect("text");
+            assert!(text.chars().count() * 12 * 6 / 10 <= BOX_WIDTH as usize - 24, "{text}");
+        }
     }
 }

@@ -135,6 +135,8 @@ pub struct ThreadState {
     pub detect: detect::Own,
     /// Where the guard's blocks are: region + 1 and address.
     pub near: [(u64, usize); guard::NEAR],
+    /// What a graph's collector remembers.
+    pub graph: graph::Own,
     /// Records that the stream may repeat: first word without time, extra word.
     pub memo: [(u64, u64); MEMO],
     /// Context stack.

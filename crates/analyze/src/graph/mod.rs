@@ -10,6 +10,7 @@
 //! Cannot see: accesses that were not recorded, and values. A bug that always takes the same communication in the same
 //! contexts as runs without it leaves no trace in a graph.
 
+mod coder;
 pub mod collect;
 pub mod context;
 pub mod deployed;

@@ -162,8 +162,17 @@ pub fn controlled_target(rw: Rw, size: u8, args: u8) -> usize {
 }
 
 extern "C" fn collected<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
-    guard::access(addr, SIZE, site);
-    graph::access(addr, SIZE, WRITE, site);
+    if guard::is_on() {
+        return collected_guarded(addr, SIZE, WRITE, site);
+    }
+    graph::quick::<SIZE, WRITE>(addr, site);
+}
+
+#[cold]
+#[inline(never)]
+fn collected_guarded(addr: u64, size: u64, write: bool, site: u32) {
+    guard::access(addr, size, site);
+    graph::access(addr, size, write, site);
 }
 
 extern "C" fn collected_vptr_update(addr: u64, new: u64, site: u32) {
