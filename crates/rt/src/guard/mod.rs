@@ -508,8 +508,8 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
 /// What the cell of an address says to a thread.
 pub fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
     let block = block_of(state, addr >> REGION_SHIFT)?;
-    let cell = block.any_cell((addr >> 3) as usize, (addr & 7) as usize);
-    Some(recorder::read(cell.load(Ordering::Acquire), state.mark, site))
+    let known = block.known_of((addr >> 3) as usize, (addr & 7) as usize);
+    Some(recorder::read(known, state.mark, site))
 }
 
 fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {

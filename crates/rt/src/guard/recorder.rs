@@ -172,11 +172,17 @@ impl Block {
         }
     }
 
-    /// The cell of a byte, whatever the shape of its word is.
-    pub fn any_cell(&self, word: usize, byte: usize) -> &AtomicU64 {
-        let is_split = self.shape(word).load(Ordering::Acquire) & !WAITED == SPLIT;
-        let bytes = if is_split { self.byte_cells(word, byte, 1) } else { None };
-        bytes.and_then(|bytes| bytes.first()).unwrap_or_else(|| self.cell(word))
+    /// What is known of a byte, whatever the shape of its word is; 0 where nobody has accessed it.
+    pub fn known_of(&self, word: usize, byte: usize) -> u64 {
+        let cell = match self.shape(word).load(Ordering::Acquire) & !WAITED {
+            0 => None,
+            SPLIT => self.byte_cells(word, byte, 1).and_then(|cells| cells.first()),
+            shape => {
+                let (from, len) = bytes_of(shape);
+                (from..from + len).contains(&byte).then(|| self.cell(word))
+            }
+        };
+        cell.map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
     /// Splits a word: what is known of it is now known of each of its bytes.

@@ -54,6 +54,11 @@ fn every_byte_of_words_that_are_split_knows_its_own_past() {
                 (word..word + 8).for_each(|byte| past[byte as usize].clear());
                 continue;
             }
+            for byte in 0..32 {
+                let looked = look_at(&mut states[who as usize], base + byte, site).expect("memory");
+                let expected = oracle(&past[byte as usize], who);
+                assert_eq!((looked.before, looked.own), expected, "round {round}, a look at byte {byte}");
+            }
             let state = &mut states[who as usize];
             let (addr, end) = (base + from, base + from + size);
             for word in addr >> 3..=(end - 1) >> 3 {
