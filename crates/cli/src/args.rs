@@ -1,6 +1,7 @@
 //! The command line.
 
 mod detect;
+mod output;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use selvedge_events::ThreadIx;
 use selvedge_events::plan::Intervene;
 
 pub(crate) use self::detect::DetectArgs;
+pub(crate) use self::output::OutputArgs;
 use crate::messages::Failure;
 
 /// Finds, proves, explains and tolerates concurrency bugs in native programs.
@@ -264,9 +266,8 @@ pub(crate) struct ExploreArgs {
     /// Run every schedule twice, and name the first place where the two runs differ
     #[arg(long)]
     pub(crate) check_determinism: bool,
-    /// Write the findings to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) control: ControlArgs,
     #[command(flatten)]
@@ -335,9 +336,8 @@ pub(crate) struct TryArgs {
     /// Show everything that was made to happen, harmful or not
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write the findings to this file, with what was refuted
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -674,9 +674,8 @@ pub(crate) struct ExposeArgs {
     /// Take in the orders that did no harm
     #[arg(long)]
     pub(crate) relax: bool,
-    /// Write the findings to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
@@ -806,7 +805,8 @@ pub(crate) struct RunsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge trace                       the latest run\n  \
     selvedge trace 12 --variable balance\n  selvedge trace 12 --thread T1 --thread main\n  \
-    selvedge trace 12 --std > run.std    for RAPID and its relatives")]
+    selvedge trace 12 --std > run.std    for RAPID and its relatives\n  \
+    selvedge trace 12 --format perfetto -o run.pftrace")]
 pub(crate) struct TraceArgs {
     /// A run's number, a run's directory, or a trace file; the latest run where it is left out
     pub(crate) run: Option<String>,
@@ -831,6 +831,12 @@ pub(crate) struct TraceArgs {
     /// The text form of RAPID: T1|w(V2)|file:line
     #[arg(long)]
     pub(crate) std: bool,
+    /// A timeline for another viewer: Chrome's JSON, or Perfetto's own form; both open in ui.perfetto.dev
+    #[arg(long, value_name = "FORM", value_parser = ["chrome", "perfetto"], conflicts_with_all = ["std", "json", "columns", "summary", "limit"])]
+    pub(crate) format: Option<String>,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", requires = "format")]
+    pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -1,6 +1,6 @@
 //! The JSON of findings: one document for every command that yields them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +128,33 @@ pub struct Finding {
 }
 
 impl Kind {
+    /// Every sort.
+    pub const ALL: &[Kind] = &[
+        Kind::DataRace,
+        Kind::AtomicityViolation,
+        Kind::AtomicSetViolation,
+        Kind::OrderViolation,
+        Kind::Deadlock,
+        Kind::LostWakeup,
+    ];
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::DataRace => "data-race",
+            Kind::AtomicityViolation => "atomicity-violation",
+            Kind::AtomicSetViolation => "atomic-set-violation",
+            Kind::OrderViolation => "order-violation",
+            Kind::Deadlock => "deadlock",
+            Kind::LostWakeup => "lost-wakeup",
+        }
+    }
+
+    /// Whether it is wrong by itself; other orders are wrong where they do harm.
+    pub const fn is_wrong_by_itself(self) -> bool {
+        matches!(self, Kind::DataRace | Kind::Deadlock | Kind::LostWakeup)
+    }
+
     /// The words for it in a report's title.
     pub const fn words(self) -> &'static str {
         match self {
@@ -155,6 +182,28 @@ impl Finding {
             proved: None,
             pattern: None,
             refuted: None,
+        }
+    }
+
+    /// Whether it is an error: it was made to happen or seen, and is wrong by itself or did harm. Others are remarks.
+    pub fn is_error(&self) -> bool {
+        self.status == Status::Confirmed && (self.harm != Harm::NoneSeen || self.kind.is_wrong_by_itself())
+    }
+
+    /// Whether services that show findings to people are to have it: errors, and predictions that nobody tried. What was
+    /// refuted, and orders that did no harm, are for those who ask.
+    pub fn is_told(&self) -> bool {
+        self.is_error() || self.status == Status::Predicted
+    }
+
+    /// `data race in deposit / withdraw`: the functions sorted, so that one bug has one title.
+    pub fn title(&self) -> String {
+        let functions: BTreeSet<&str> = self.accesses.iter().filter_map(|access| access.function.as_deref()).collect();
+        let functions: Vec<&str> = functions.into_iter().collect();
+        match functions.as_slice() {
+            [] => self.kind.words().to_owned(),
+            [one] => format!("{} in {one} / {one}", self.kind.words()),
+            more => format!("{} in {}", self.kind.words(), more.join(" / ")),
         }
     }
 }
@@ -191,6 +240,20 @@ pub enum Status {
     Refuted,
 }
 
+impl Harm {
+    /// The words for it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Harm::NoneSeen => "none seen",
+            Harm::Assertion => "an assertion failed",
+            Harm::Crash => "the program crashed",
+            Harm::Hang => "the program hung",
+            Harm::WrongExit => "the exit code was wrong",
+            Harm::Oracle => "the oracle refused the run",
+        }
+    }
+}
+
 /// What a finding was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -211,7 +274,7 @@ pub enum Harm {
 }
 
 /// One access of a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// Thread index.
     pub thread: u32,
@@ -228,6 +291,29 @@ pub struct Access {
     /// Of a trace that was read from text: the line of the event in the file, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
+    /// The column, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The calls that led to it, innermost first; empty where they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<Frame>,
+}
+
+/// One call of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// The column, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The file name of the program or library that the code is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
 }
 
 #[cfg(test)]
@@ -245,5 +331,39 @@ mod tests {
         assert_eq!(report.findings[0].kind, Kind::DataRace);
         let again = serde_json::to_value(&report).expect("serialises");
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(text).expect("parses"));
+    }
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for kind in Kind::ALL {
+            assert_eq!(serde_json::to_value(kind).expect("serialises"), kind.name());
+        }
+    }
+
+    #[test]
+    fn errors_are_what_happened_and_is_wrong() {
+        let cases = [
+            (Kind::DataRace, Status::Confirmed, Harm::NoneSeen, (true, true)),
+            (Kind::DataRace, Status::Predicted, Harm::NoneSeen, (false, true)),
+            (Kind::AtomicityViolation, Status::Confirmed, Harm::NoneSeen, (false, false)),
+            (Kind::AtomicityViolation, Status::Confirmed, Harm::Crash, (true, true)),
+            (Kind::Deadlock, Status::Refuted, Harm::NoneSeen, (false, false)),
+        ];
+        for (kind, status, harm, expected) in cases {
+            let mut finding = Finding::new("f".into(), kind, Vec::new());
+            (finding.status, finding.harm) = (status, harm);
+            assert_eq!((finding.is_error(), finding.is_told()), expected, "{kind:?} {status:?} {harm:?}");
+        }
+    }
+
+    #[test]
+    fn titles_do_not_depend_on_who_came_first() {
+        let access = |name: &str| Access { function: Some(name.into()), ..Access::default() };
+        let title = |names: &[&str]| {
+            Finding::new("f".into(), Kind::DataRace, names.iter().map(|name| access(name)).collect()).title()
+        };
+        assert_eq!(title(&["b", "a"]), "data race in a / b");
+        assert_eq!(title(&["a", "a"]), "data race in a / a");
+        assert_eq!(title(&[]), "data race");
     }
 }

@@ -88,7 +88,7 @@ mod tests {
             file: Some(format!("{dir}/x.c")),
             line: Some(line),
             variable: None,
-            event: None,
+            ..Access::default()
         };
         let here = [access("read", 1, "/a"), access("write", 2, "/a")];
         let there = [access("write", 2, "/b"), access("read", 1, "/b")];

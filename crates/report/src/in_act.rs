@@ -107,15 +107,11 @@ impl Named {
     }
 
     fn access(&self, variable: Option<&String>) -> Access {
-        let own = self.own();
         Access {
             thread: self.thread,
             op: self.op.to_owned(),
-            function: own.and_then(|source| source.function.clone()),
-            file: own.and_then(|source| source.file.clone()),
-            line: own.and_then(|source| source.line),
             variable: variable.cloned(),
-            event: None,
+            ..Source::access_of(&self.stack)
         }
     }
 

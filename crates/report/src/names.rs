@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use selvedge_events::{ModuleIx, ThreadIx};
+use selvedge_findings::{Access, Frame};
 use selvedge_image::lines::is_users_file;
 use selvedge_image::{Image, Symboliser, Variables};
 use selvedge_trace::read::Module;
@@ -69,6 +70,29 @@ impl Source {
     /// The frame that a stack is called by: the innermost in a file of the user's own, where there is one.
     pub(crate) fn of_stack(stack: &[Source]) -> Option<&Source> {
         stack.iter().find(|source| source.is_users()).or(stack.first())
+    }
+
+    /// An access that a stack led to, so far without what it does.
+    pub fn access_of(stack: &[Source]) -> Access {
+        let own = Source::of_stack(stack);
+        Access {
+            function: own.and_then(|source| source.function.clone()),
+            file: own.and_then(|source| source.file.clone()),
+            line: own.and_then(|source| source.line),
+            column: own.and_then(|source| source.column).filter(|column| *column > 0),
+            stack: stack.iter().map(Source::frame).collect(),
+            ..Access::default()
+        }
+    }
+
+    fn frame(&self) -> Frame {
+        Frame {
+            function: self.function.clone(),
+            file: self.file.clone(),
+            line: self.line,
+            column: self.column.filter(|column| *column > 0),
+            module: self.code.as_ref().map(|(image, _)| image.clone()),
+        }
     }
 
     /// Whether the line is in a file of the user's own, not of the system or a library.

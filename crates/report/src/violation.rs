@@ -122,7 +122,7 @@ impl Violation {
             file: side.file.clone(),
             line: side.line,
             variable: self.variable.clone(),
-            event: None,
+            ..Access::default()
         };
         let accesses: Vec<Access> = self.before.iter().chain([&self.site]).map(access).collect();
         let mut finding = Finding::new(of_accesses(kind, &accesses), kind, accesses);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{StoreArgs, duration};
+use super::{OutputArgs, StoreArgs, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge detect -- ./prog\n  \
@@ -67,9 +67,8 @@ pub(crate) struct DetectArgs {
     /// Print the counters
     #[arg(long)]
     pub(crate) counters: bool,
-    /// Write the findings to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments

@@ -15,7 +15,7 @@ use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::ExitCode;
 
-use crate::args::{DemoArgs, TryArgs};
+use crate::args::{DemoArgs, OutputArgs, TryArgs};
 use crate::command::{cc, pursued};
 use crate::messages::Failure;
 
@@ -69,9 +69,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         patterns: None,
         jobs: 1,
         all: false,
-        json: None,
+        output: OutputArgs::default(),
     };
-    pursued::tell(&hunted, &store, &clip, &trying)?;
+    pursued::tell(&hunted, &store, &clip, &trying, "demo")?;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,

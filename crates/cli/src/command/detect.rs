@@ -20,7 +20,7 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 
 use crate::args::DetectArgs;
-use crate::command::pursued;
+use crate::command::{output, pursued};
 use crate::messages::{Failure, Live, note};
 
 /// Detects; exit code 66 where there are findings.
@@ -79,13 +79,8 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         }
     }
     let found = !findings.is_empty();
-    if let Some(file) = &args.json {
-        let program =
-            Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
-        let report = Report::new(program, detected.tally.into(), findings);
-        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-        std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
-    }
+    let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
+    output::deliver(&Report::new(program, detected.tally.into(), findings), &args.output, "detect")?;
     Ok(match found {
         true => ExitCode::Findings.code(),
         false if detected.stopped => 130,

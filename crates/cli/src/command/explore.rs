@@ -1,7 +1,7 @@
 //! `selvedge explore`.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::{Prepared, SurveyOptions, clips_dir, prepare};
@@ -13,7 +13,7 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
-use crate::command::explain;
+use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
 
 /// Runs a program under many schedules; each distinct failure becomes a clip and a finding.
@@ -81,9 +81,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     for line in summary(&explored, &options) {
         note(&line);
     }
-    if let Some(file) = &args.json {
-        write_json(file, &prepared, &explored, findings)?;
-    }
+    output::deliver(&report(&prepared, &explored, findings), &args.output, "explore")?;
     Ok(match (explored.failures.is_empty(), stop.is_set()) {
         (false, _) => ExitCode::Findings.code(),
         (true, true) => 130,
@@ -117,14 +115,12 @@ fn keep<'a>(
     Ok(kept)
 }
 
-fn write_json(file: &Path, prepared: &Prepared, explored: &Explored, findings: Vec<Finding>) -> Result<(), Failure> {
+fn report(prepared: &Prepared, explored: &Explored, findings: Vec<Finding>) -> Report {
     let program = Program {
         path: prepared.program.path.to_string_lossy().into_owned(),
         build_id: hex(&prepared.program.build_id),
     };
-    let report = Report::new(program, explored.tally.into(), findings);
-    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-    std::fs::write(file, text).map_err(|error| Failure::usage(&error))
+    Report::new(program, explored.tally.into(), findings)
 }
 
 /// What was done, and what the numbers mean.

@@ -1,7 +1,7 @@
 //! `selvedge expose`.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use selvedge_analyze::invariant::relax;
 use selvedge_drive::clip::Clip;
@@ -19,8 +19,8 @@ use selvedge_findings::{Access, ExitCode, Finding, Kind, Program, Report, Status
 use selvedge_report::fingerprint::of_accesses;
 
 use crate::args::ExposeArgs;
-use crate::command::explain;
 use crate::command::guarding::counted;
+use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
 
 /// Turns orders around that correct runs always had; 66 where one of them did harm.
@@ -78,9 +78,7 @@ pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
         ));
     }
     let found = !findings.is_empty();
-    if let Some(file) = &args.json {
-        write_json(file, &prepared, &exposed, findings)?;
-    }
+    output::deliver(&report(&prepared, &exposed, findings), &args.output, "expose")?;
     Ok(match (found, stop.is_set()) {
         (true, _) => ExitCode::Findings.code(),
         (false, true) => 130,
@@ -113,7 +111,7 @@ fn harmful(
         file: site.frame().and_then(|frame| frame.file.clone()),
         line: site.frame().and_then(|frame| frame.line),
         variable: None,
-        event: None,
+        ..Access::default()
     };
     let accesses = vec![access(&turned.then), access(&turned.before)];
     let id = of_accesses(Kind::OrderViolation, &accesses);
@@ -137,12 +135,10 @@ fn harmful(
     Ok((explained.text, finding))
 }
 
-fn write_json(file: &Path, prepared: &Prepared, exposed: &Exposed, findings: Vec<Finding>) -> Result<(), Failure> {
+fn report(prepared: &Prepared, exposed: &Exposed, findings: Vec<Finding>) -> Report {
     let program = Program {
         path: prepared.program.path.to_string_lossy().into_owned(),
         build_id: hex(&prepared.program.build_id),
     };
-    let report = Report::new(program, exposed.tally.into(), findings);
-    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-    std::fs::write(file, text).map_err(|error| Failure::usage(&error))
+    Report::new(program, exposed.tally.into(), findings)
 }

@@ -40,6 +40,6 @@ pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
     let hunted = hunt(&prepared, &options, &stop, &mut |step| pursued::progress(&mut live, step));
     live.end();
     let hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
-    let code = pursued::tell(&hunted, &store, &base_clip(&prepared, &options), &args.trying)?;
+    let code = pursued::tell(&hunted, &store, &base_clip(&prepared, &options), &args.trying, "hunt")?;
     Ok(if stop.is_set() && code == ExitCode::Success.code() { 130 } else { code })
 }

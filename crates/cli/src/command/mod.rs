@@ -12,6 +12,7 @@ pub(crate) mod guarding;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod minimize;
+pub(crate) mod output;
 pub(crate) mod patch;
 pub(crate) mod predict;
 pub(crate) mod pursued;

@@ -20,7 +20,7 @@ use selvedge_findings::{Access, ExitCode, Finding, Program, Report, Runs};
 use selvedge_trace::Run;
 
 use crate::args::PredictArgs;
-use crate::command::pursued;
+use crate::command::{output, pursued};
 use crate::messages::{Failure, Live, note};
 
 /// Predicts from recorded runs or from a text trace.
@@ -109,7 +109,7 @@ fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
     let hunted = pursue(controlled, &base, dir.path(), &options, args.budget, &stop, &mut each);
     live.end();
     let hunted = hunted.map_err(|error| Failure::usage(&error))?;
-    pursued::tell(&hunted, &store, &base, &args.trying)
+    pursued::tell(&hunted, &store, &base, &args.trying, "predict")
 }
 
 fn program_of(runs: &[(String, Run)]) -> Program {
@@ -219,6 +219,7 @@ fn of_lines(imported: &StdImported, lines: &[u64], kind: selvedge_findings::Kind
                 false => name(&imported.locks, event.target),
             }),
             event: Some(*line),
+            ..Access::default()
         }
     };
     let accesses: Vec<Access> = lines.iter().map(access).collect();
@@ -263,10 +264,6 @@ fn list(args: &PredictArgs, program: Program, findings: Vec<Finding>) -> Result<
         }
     }
     out.flush()?;
-    if let Some(file) = &args.trying.json {
-        let report = Report::new(program, Runs::default(), findings);
-        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-        std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
-    }
+    output::deliver(&Report::new(program, Runs::default(), findings), &args.trying.output, "predict")?;
     Ok(ExitCode::Success.code())
 }

@@ -20,12 +20,13 @@ use selvedge_report::anomaly::{Anomaly, Told};
 use selvedge_report::columns::ColumnOptions;
 use selvedge_report::fingerprint::of_accesses;
 use selvedge_report::hang::{Hang, write_hang};
+use selvedge_report::names::Source;
 use selvedge_report::view::{Filter, View, views};
 use selvedge_trace::Run;
 
 use crate::args::TryArgs;
-use crate::command::explain;
 use crate::command::trace::width;
+use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
 
 /// How hard to try, as the command line says.
@@ -69,8 +70,14 @@ struct Shown {
     finding: Finding,
 }
 
-/// Prints what was found, writes the JSON, and gives the exit code.
-pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArgs) -> Result<u8, Failure> {
+/// Prints what was found, writes what other programs are to read, and gives the exit code.
+pub(crate) fn tell(
+    hunted: &Hunted,
+    store: &Store,
+    program: &Clip,
+    args: &TryArgs,
+    command: &str,
+) -> Result<u8, Failure> {
     let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
     let mut out = anstream::stdout().lock();
     let (mut findings, mut shown, mut quiet, mut alike) = (Vec::new(), 0_u32, 0_u32, 0_u32);
@@ -82,7 +89,7 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
             continue;
         };
         let harmless = happened.clip.wrong.is_none();
-        if harmless && !args.all && !is_wrong_by_itself(tried.prediction.kind) {
+        if harmless && !args.all && !tried.prediction.kind.is_wrong_by_itself() {
             findings.push(foretold.finding(tried));
             quiet += 1;
             continue;
@@ -115,10 +122,8 @@ pub(crate) fn tell(hunted: &Hunted, store: &Store, program: &Clip, args: &TryArg
     out.flush()?;
     note_failed(hunted, &clips)?;
     summary(hunted, shown, quiet, alike);
-    let found = findings.iter().any(|finding| finding.status == Status::Confirmed && is_worth_showing(finding));
-    if let Some(file) = &args.json {
-        write_json(file, program, hunted, findings)?;
-    }
+    let found = findings.iter().any(Finding::is_error);
+    output::deliver(&report(program, hunted, findings), &args.output, command)?;
     Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
 
@@ -163,15 +168,6 @@ fn count(told: &mut Vec<(String, u32)>, what: String) -> u32 {
 
 /// Findings that end in the same way: so many are shown, the others counted.
 const ALIKE: u32 = 2;
-
-/// Races, deadlocks and lost wake-ups are wrong by themselves; other orders are wrong where they do harm.
-fn is_wrong_by_itself(kind: Kind) -> bool {
-    matches!(kind, Kind::DataRace | Kind::Deadlock | Kind::LostWakeup)
-}
-
-fn is_worth_showing(finding: &Finding) -> bool {
-    finding.harm != Harm::NoneSeen || is_wrong_by_itself(finding.kind)
-}
 
 /// Those that did harm first; of these the ones that say most about why.
 fn ordered(hunted: &Hunted) -> Vec<&Tried> {
@@ -320,8 +316,9 @@ pub(crate) fn accesses(process: &selvedge_trace::Process, wanted: &BTreeSet<u64>
             function: view.source.function.clone(),
             file: view.source.file.clone(),
             line: view.source.line,
+            column: view.source.column.filter(|column| *column > 0),
             variable: view.object.as_ref().map(|(name, _)| name.clone()),
-            event: None,
+            ..Source::access_of(&names.stack(view.event.place, view.event.context))
         };
         (number, access)
     };
@@ -406,10 +403,9 @@ fn in_json(hunted: &Hunted) -> selvedge_findings::Figures {
     told
 }
 
-fn write_json(file: &Path, program: &Clip, hunted: &Hunted, findings: Vec<Finding>) -> Result<(), Failure> {
+fn report(program: &Clip, hunted: &Hunted, findings: Vec<Finding>) -> Report {
     let program = Program { path: program.program.to_string_lossy().into_owned(), build_id: hex(&program.build_id) };
     let mut report = Report::new(program, hunted.figures.tally.into(), findings);
     report.figures = Some(in_json(hunted));
-    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-    std::fs::write(file, text).map_err(|error| Failure::usage(&error))
+    report
 }

@@ -1,6 +1,8 @@
 //! `selvedge trace`.
 
-use std::io::{BufWriter, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use selvedge_drive::store::{Store, StoreError};
 use selvedge_findings::ExitCode;
@@ -8,6 +10,8 @@ use selvedge_report::columns::{ColumnOptions, write_columns};
 use selvedge_report::json::write_json;
 use selvedge_report::std_form::write_std_form;
 use selvedge_report::text::{TextOptions, write_text};
+use selvedge_report::timeline::chrome::write_chrome;
+use selvedge_report::timeline::perfetto::write_perfetto;
 use selvedge_report::view::Filter;
 use selvedge_trace::Run;
 
@@ -18,6 +22,9 @@ use crate::messages::{Failure, note};
 pub(crate) fn run(args: &TraceArgs) -> Result<u8, Failure> {
     let run = open(args)?;
     let filter = Filter { threads: args.threads.clone(), variable: args.variable.clone() };
+    if let Some(form) = &args.format {
+        return timeline(&run, form, &filter, args.output.as_deref());
+    }
     let mut out = BufWriter::new(std::io::stdout().lock());
     if args.std {
         for process in &run.processes {
@@ -40,6 +47,29 @@ pub(crate) fn run(args: &TraceArgs) -> Result<u8, Failure> {
     }
     out.flush()?;
     Ok(0)
+}
+
+/// Writes a timeline to a file or to standard output, but not to a terminal where it is no text.
+fn timeline(run: &Run, form: &str, filter: &Filter, file: Option<&Path>) -> Result<u8, Failure> {
+    let usage = |text: String| Failure::Error { code: ExitCode::Usage.code(), text };
+    let write = if form == "perfetto" { write_perfetto } else { write_chrome };
+    let Some(file) = file else {
+        if form == "perfetto" && std::io::stdout().is_terminal() {
+            return Err(usage("Perfetto's form is no text: name a file, as in -o run.pftrace".to_owned()));
+        }
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        write(run, filter, &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::Success.code());
+    };
+    let made = File::create(file).and_then(|made| {
+        let mut out = BufWriter::new(made);
+        write(run, filter, &mut out)?;
+        out.flush()
+    });
+    made.map_err(|error| usage(format!("cannot write `{}`: {error}", file.display())))?;
+    note(&format!("open {} in https://ui.perfetto.dev", file.display()));
+    Ok(ExitCode::Success.code())
 }
 
 fn open(args: &TraceArgs) -> Result<Run, Failure> {

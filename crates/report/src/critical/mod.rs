@@ -187,15 +187,11 @@ impl Side {
     }
 
     pub(crate) fn access(&self) -> Access {
-        let source = self.own();
         Access {
             thread: self.thread.0,
             op: self.op.clone(),
-            function: source.and_then(|source| source.function.clone()),
-            file: source.and_then(|source| source.file.clone()),
-            line: source.and_then(|source| source.line),
             variable: self.variable.as_ref().map(|variable| variable.name.clone()),
-            event: None,
+            ..Source::access_of(&self.stack)
         }
     }
 }

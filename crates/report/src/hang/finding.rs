@@ -45,12 +45,8 @@ impl Hang {
     fn steps(&self) -> Vec<Step<'_>> {
         if let (HangKind::LostWakeup, Some(lost)) = (self.kind, &self.lost) {
             let object = self.thread(lost.waiter).and_then(BlockedThread::wait).and_then(|wait| wait.object.as_ref());
-            let sent = lost.sent.iter().map(|(thread, stack)| Step {
-                thread: *thread,
-                op: "signal",
-                source: Source::of_stack(stack),
-                thing: object,
-            });
+            let sent =
+                lost.sent.iter().map(|(thread, stack)| Step { thread: *thread, op: "signal", stack, thing: object });
             return sent.chain(self.thread(lost.waiter).and_then(Step::waiting)).collect();
         }
         self.groups().into_iter().flatten().collect()
@@ -86,37 +82,39 @@ impl Hang {
 struct Step<'a> {
     thread: ThreadIx,
     op: &'static str,
-    source: Option<&'a Source>,
+    stack: &'a [Source],
     thing: Option<&'a Thing>,
 }
 
 impl<'a> Step<'a> {
     fn holding(thread: ThreadIx, held: &'a HeldLock) -> Step<'a> {
-        Step { thread, op: "lock", source: Source::of_stack(&held.stack), thing: Some(&held.lock) }
+        Step { thread, op: "lock", stack: &held.stack, thing: Some(&held.lock) }
     }
 
     fn waiting(thread: &'a BlockedThread) -> Option<Step<'a>> {
         let wait = thread.wait()?;
         let (op, thing) = (wait.what.op(), wait.object.as_ref());
-        Some(Step { thread: thread.thread, op, source: Source::of_stack(&thread.stack), thing })
+        Some(Step { thread: thread.thread, op, stack: &thread.stack, thing })
     }
 
     fn access(&self) -> Access {
         Access {
             thread: self.thread.0,
             op: self.op.to_owned(),
-            function: self.source.and_then(|source| source.function.clone()),
-            file: self.source.and_then(|source| source.file.clone()),
-            line: self.source.and_then(|source| source.line),
             variable: self.thing.map(|thing| thing.variable.name.clone()),
-            event: None,
+            ..Source::access_of(self.stack)
         }
     }
 
     /// What it is without anything that is only so in this run.
     fn text(&self) -> String {
         let variable = self.thing.map(|thing| &thing.variable).filter(|variable| variable.is_lasting);
-        format!("{} {} {}", self.op, place(self.source), variable.map_or("", |variable| &variable.name))
+        format!(
+            "{} {} {}",
+            self.op,
+            place(Source::of_stack(self.stack)),
+            variable.map_or("", |variable| &variable.name)
+        )
     }
 }
 

@@ -1,0 +1,23 @@
+//! Where findings go, for every command that has some.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where findings go beside the terminal.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Machine output")]
+pub(crate) struct OutputArgs {
+    /// Write all findings to this file, with what was refuted or did no harm; docs/reference/findings.schema.json has the form
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the findings to this file as SARIF 2.1.0, for code scanning
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sarif: Option<PathBuf>,
+    /// Write the findings to this file as JUnit XML: a test for each sort of bug
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Print the findings as annotations of GitHub Actions; done without being asked where GITHUB_ACTIONS is true
+    #[arg(long)]
+    pub(crate) github: bool,
+}
