@@ -174,7 +174,7 @@ fn message(finding: &Finding, primary: Option<usize>) -> String {
         text.push_str("no place in the source is known");
     }
     text.push_str(&match finding.status {
-        Status::Confirmed => format!(". It was made to happen; harm: {}.", finding.harm.words()),
+        Status::Confirmed => format!(". It was seen to happen; harm: {}.", finding.harm.words()),
         _ => ". It was predicted and not tried.".to_owned(),
     });
     if let Some(replay) = &finding.replay {

@@ -29,7 +29,7 @@ const MAGIC: [u8; 8] = *b"SELVGRPH";
 
 /// Version of the form.
 ///
-/// 1: first; still read. 2: a third of the size.
+/// 1: first; still read. 2: by column, arithmetic coding.
 pub const VERSION: u64 = 2;
 
 /// Why bytes are no graph.
