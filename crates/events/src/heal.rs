@@ -70,6 +70,8 @@ pub enum RoleKind {
     End = 2,
     /// It is left here.
     Leave = 3,
+    /// It is this access, and no more.
+    Only = 4,
 }
 
 impl RoleKind {
@@ -79,6 +81,7 @@ impl RoleKind {
             1 => RoleKind::Enter,
             2 => RoleKind::End,
             3 => RoleKind::Leave,
+            4 => RoleKind::Only,
             _ => return None,
         })
     }

@@ -21,7 +21,7 @@ pub mod log;
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use selvedge_events::heal::{FLAG_ONE_FRAME, LogCounter, RoleKind, Table};
+use selvedge_events::heal::{FLAG_ONE_FRAME, LogCounter, Role, RoleKind, Table};
 
 use crate::thread_state::{self, ThreadState};
 use crate::{arch, guard, sys};
@@ -170,8 +170,8 @@ fn at_site(addr: Option<u64>, site: u32, frame: usize) {
         }
     }
     if let Some(addr) = addr {
-        for role in table.roles(site).filter(|role| role.kind == RoleKind::Enter) {
-            enter(state, table, role.section, addr, frame);
+        for role in table.roles(site).filter(|role| matches!(role.kind, RoleKind::Enter | RoleKind::Only)) {
+            enter(state, table, role, addr, frame);
         }
     }
     set_busy(state, 0);
@@ -189,7 +189,8 @@ fn innermost(state: &ThreadState, section: u32) -> Option<usize> {
     open.iter().rposition(|open| open.section == section && open.ended == 0)
 }
 
-fn enter(state: &mut ThreadState, table: &Table<'_>, section: u32, addr: u64, frame: usize) {
+fn enter(state: &mut ThreadState, table: &Table<'_>, role: Role, addr: u64, frame: usize) {
+    let section = role.section;
     if state.heal.count as usize >= OPEN {
         return log::count(LogCounter::TooMany, 1);
     }
@@ -203,7 +204,7 @@ fn enter(state: &mut ThreadState, table: &Table<'_>, section: u32, addr: u64, fr
     let frame = if flags & FLAG_ONE_FRAME != 0 { frame } else { 0 };
     let count = state.heal.count as usize;
     if let Some(room) = state.heal.open.get_mut(count) {
-        *room = Open { addr, frame, section, lock: number, ended: 0 };
+        *room = Open { addr, frame, section, lock: number, ended: u32::from(role.kind == RoleKind::Only) };
         state.heal.count += 1;
     }
 }
