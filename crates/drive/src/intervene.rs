@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use selvedge_analyze::invariant::Invariants;
+use selvedge_analyze::sections::text::{self, TextError};
+use selvedge_events::heal::How;
 use selvedge_events::plan::{self, Intervene};
 
 use crate::guard::choose::{Choice, choose};
 use crate::guard::compile::{CompileError, Guard, GuardHow};
 use crate::guard::file::{InvariantsError, parse};
 use crate::guard::keys::{ImageFile, Keyed};
+use crate::heal;
 use crate::plan::{ImageSpec, WritePlanError};
 
 /// What to do about bugs, as it was asked for.
@@ -20,12 +23,15 @@ pub struct Asked(Vec<(PathBuf, Source)>);
 enum Source {
     Invariants(Box<Invariants>),
     Plan(Vec<u8>),
+    Heal(Box<heal::Source>),
 }
 
 /// What to do about bugs in one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interventions {
     payloads: Vec<(Intervene, Vec<u8>)>,
+    /// Sites that are armed for them alone.
+    extra: Vec<ImageSpec>,
     /// How what was asked for fits the build, in sentences.
     pub fits: Vec<String>,
     /// The options that ask for it again.
@@ -65,13 +71,29 @@ pub enum InterveneError {
         /// Why.
         source: CompileError,
     },
+    /// The sections in it.
+    #[error("--heal {}: {source}", file.display())]
+    Sections {
+        /// The file.
+        file: PathBuf,
+        /// Where, and what is wrong.
+        source: TextError,
+    },
+    /// The program's own file.
+    #[error("--heal {}: the program cannot be read", file.display())]
+    Image {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: selvedge_image::OpenImageError,
+    },
     /// It does not fit into a plan.
     #[error("cannot write the plan")]
     Plan(#[from] WritePlanError),
 }
 
 /// The interventions that the runtime of this version has.
-const SUPPORTED: &[Intervene] = &[Intervene::Guard];
+const SUPPORTED: &[Intervene] = &[Intervene::Guard, Intervene::Heal];
 
 impl Asked {
     /// Adds one: invariants, or a plan that has a guard.
@@ -83,6 +105,11 @@ impl Asked {
             return Err(InterveneError::Unsupported { kind, file: file.to_owned() });
         }
         let bytes = std::fs::read(&path).map_err(read)?;
+        if kind == Intervene::Heal {
+            let source = heal_source(file, &bytes)?;
+            self.0.push((file.to_owned(), Source::Heal(Box::new(source))));
+            return Ok(());
+        }
         let source = if bytes.starts_with(&plan::MAGIC) {
             Source::Plan(bytes)
         } else {
@@ -103,6 +130,10 @@ impl Asked {
         for (file, source) in &self.0 {
             let refused = |source| InterveneError::Guard { file: file.clone(), source };
             let mut guard = match source {
+                Source::Heal(source) => {
+                    add_healing(&mut all, file, source, armed, files)?;
+                    continue;
+                }
                 Source::Plan(bytes) => Guard::in_plan(bytes).map_err(refused)?,
                 Source::Invariants(invariants) => {
                     // Hot or not: where schedules are tried, time is not what matters.
@@ -127,10 +158,52 @@ impl Interventions {
         Interventions { payloads: vec![(Intervene::Guard, table)], ..Interventions::default() }
     }
 
+    /// Arms the sites that they need beside those that are armed already.
+    pub fn arm(&self, images: &mut Vec<ImageSpec>) {
+        for extra in &self.extra {
+            match images.iter_mut().find(|image| image.build_id == extra.build_id) {
+                Some(image) => {
+                    image.sites.extend(&extra.sites);
+                    image.sites.sort_unstable();
+                }
+                None => images.push(extra.clone()),
+            }
+        }
+    }
+
     /// As a plan has them.
     pub fn in_plan(&self) -> Vec<(Intervene, Vec<u8>)> {
         self.payloads.clone()
     }
+}
+
+/// What a file asks to be healed: sections, or the lines of findings.
+pub fn heal_source(file: &Path, bytes: &[u8]) -> Result<heal::Source, InterveneError> {
+    if let Ok(report) = serde_json::from_slice(bytes) {
+        return Ok(heal::Source::Findings(Box::new(report)));
+    }
+    let refused = |source| InterveneError::Sections { file: file.to_owned(), source };
+    text::parse(bytes).map(heal::Source::Sections).map_err(refused)
+}
+
+fn add_healing(
+    all: &mut Interventions,
+    file: &Path,
+    source: &heal::Source,
+    armed: &[ImageSpec],
+    files: &[ImageFile],
+) -> Result<(), InterveneError> {
+    let Some(image) = files.first() else { return Ok(()) };
+    let wait = selvedge_events::heal::DEFAULT_WAIT_NS;
+    let healing = heal::Healing::of(&image.path, source, How::Lock, How::Sleep, wait)
+        .map_err(|source| InterveneError::Image { file: file.to_owned(), source })?;
+    let (table, extra) = healing.beside(armed);
+    all.payloads.push((Intervene::Heal, table.to_bytes()?));
+    all.extra.push(extra);
+    let locks = healing.sections.iter().filter(|section| section.how == How::Lock).count();
+    all.fits.push(format!("--heal {}: {} sections, {locks} with a lock", file.display(), healing.sections.len()));
+    all.again.push_str(&format!(" --heal {}", file.display()));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod explore;
 pub mod failure;
 pub mod guard;
 pub mod guest_input;
+pub mod heal;
 pub mod hunt;
 pub mod intervene;
 pub mod minimize;

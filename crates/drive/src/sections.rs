@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use selvedge_analyze::sections::assure::harmless;
 use selvedge_analyze::sections::{
-    self, Access, Block, Call, Function, Kind, Mode, Place, Program, Remote, Root, Section,
+    self, Access, Block, Call, Function, Kind, Mode, Place, Program, Remote, Risk, Root, Section,
 };
 use selvedge_events::hooks::{Flavour, HookClass, Rw};
 use selvedge_image::cfg::{BlockIx, GraphCounters, Leave};
@@ -124,6 +125,8 @@ pub struct Read {
     pub program: Program,
     /// By site: how it accesses its variable.
     pub modes: BTreeMap<u32, Mode>,
+    /// The graphs of these functions, in the same order.
+    pub graphs: Vec<Cfg>,
     /// What was not understood.
     pub counters: GraphCounters,
     /// Accesses whose address could not be followed.
@@ -141,8 +144,12 @@ pub fn read(loaded: &Loaded, code: &Code<'_>) -> Read {
         let operands = Operands::of(code, graph);
         let blocks = graph.numbered().map(|(at, block)| {
             let mut accesses = Vec::new();
+            let mut looks = false;
             for site in block.sites.clone() {
                 let Some(mode) = mode(loaded, site) else { continue };
+                let atomic = matches!(class(loaded, site), Some(HookClass::Atomic { .. }));
+                let private = operands.sites.get(&site).is_some_and(|place| place.is_private());
+                looks |= !private && (atomic || mode != Mode::Write);
                 match operands.sites.get(&site).map(place) {
                     Some(place) if !is_constant(loaded, &place) => {
                         out.modes.insert(site, mode);
@@ -159,6 +166,17 @@ pub fn read(loaded: &Loaded, code: &Code<'_>) -> Read {
                 _ => None,
             });
             let is_return = |leave: &Leave| matches!(leave, Leave::Return | Leave::TailCall(_));
+            let risk = |callee: &Callee| match callee {
+                Callee::Function(group) if numbers.contains_key(group) => None,
+                Callee::Name(name) if harmless(name) => None,
+                Callee::Name(name) => Some(Risk::Named(name.clone())),
+                Callee::Function(_) | Callee::Unknown => Some(Risk::Unknown),
+            };
+            // A function that is jumped to is not followed.
+            let tail_risk = || {
+                let tail = |leave: &Leave| matches!(leave, Leave::TailCall(_) | Leave::Unknown);
+                block.leaves.iter().any(tail).then_some(Risk::Unknown)
+            };
             Block {
                 start: block.start,
                 site: first_site(loaded, block.sites.clone()),
@@ -168,11 +186,14 @@ pub fn read(loaded: &Loaded, code: &Code<'_>) -> Read {
                 successors: block.successors.iter().map(|edge| edge.to.0 as usize).collect(),
                 returns: block.leaves.iter().any(is_return),
                 leaves: block.leaves.iter().any(|leave| !is_return(leave)),
+                looks,
+                risk: block.call.as_ref().map(|call| &call.callee).and_then(risk).or_else(tail_risk),
             }
         });
         let blocks = blocks.collect();
         out.program.functions.push(Function { blocks, entry: graph.entry().map_or(0, |entry| entry.0 as usize) });
     }
+    out.graphs = graphs;
     out
 }
 

@@ -241,7 +241,16 @@ impl Store {
 
     /// Makes a directory for the logs of a guard.
     pub fn new_guard(&self) -> Result<PathBuf, StoreError> {
-        let dir = self.dir.join("guard");
+        self.new_logs("guard")
+    }
+
+    /// Makes a directory for the logs of healing.
+    pub fn new_heal(&self) -> Result<PathBuf, StoreError> {
+        self.new_logs("heal")
+    }
+
+    fn new_logs(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let dir = self.dir.join(name);
         let create = |path: &Path, source| StoreError::Create { path: path.to_owned(), source };
         fs::create_dir_all(&dir).map_err(|source| create(&dir, source))?;
         for number in 1..=u32::MAX {

@@ -17,6 +17,7 @@ pub mod counters;
 pub mod detect;
 pub mod event;
 pub mod guard;
+pub mod heal;
 pub mod hooks;
 pub mod id;
 pub mod interpose;

@@ -83,6 +83,21 @@ pub fn frame() -> (usize, usize) {
     (frame, stack)
 }
 
+/// The frame pointer that this hook's entry left, once; 0 where it left none.
+#[inline(always)]
+pub fn take_frame() -> usize {
+    let frame: usize;
+    // SAFETY: I1, as in `tls_get`; the first of two.
+    unsafe {
+        asm!(
+            "mov {}, qword ptr fs:[selvedge_rt_frame@tpoff]",
+            "mov qword ptr fs:[selvedge_rt_frame@tpoff], 0",
+            out(reg) frame, options(nostack, preserves_flags)
+        );
+    }
+    frame
+}
+
 /// The time-stamp counter: constant rate and common to all cores on every processor of the last
 /// decade that Linux marks `constant_tsc nonstop_tsc`.
 #[inline(always)]

@@ -34,6 +34,7 @@ pub mod entry;
 pub mod gate;
 pub mod graph;
 pub mod guard;
+pub mod heal;
 #[cfg(not(feature = "stub"))]
 pub mod interpose;
 #[cfg(not(feature = "stub"))]

@@ -18,6 +18,7 @@ use selvedge_events::plan::Observe;
 use crate::arch;
 use crate::gate;
 use crate::guard;
+use crate::heal;
 use crate::modules;
 use crate::sink;
 use crate::thread_state::{self, MAX_FRAMES, ThreadState};
@@ -398,6 +399,7 @@ pub fn restart(state: &mut ThreadState) {
 #[inline]
 pub fn pend(slot: u16, object: u64, pc: usize) {
     let Some(state) = thread_state::current() else { return };
+    heal::calls(state, slot);
     if guard::is_on() {
         state.doing.store(0, Ordering::Release);
         if guard::waits_for_others(slot) {

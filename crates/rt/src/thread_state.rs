@@ -14,6 +14,7 @@ use crate::detect;
 use crate::gate;
 use crate::graph;
 use crate::guard;
+use crate::heal;
 use crate::sink;
 
 /// Frames that a context stack holds; deeper ones are counted and cut.
@@ -131,6 +132,8 @@ pub struct ThreadState {
     pub reentries: u32,
     /// This thread as the guard's cells have it.
     pub mark: u32,
+    /// The atomic sections that it is inside.
+    pub heal: heal::Own,
     /// What the detector knows of it.
     pub detect: detect::Own,
     /// Where the guard's blocks are: region + 1 and address.
@@ -174,7 +177,9 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[cold]
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
-    if arch::tls_get() == ENDED || !(sink::is_open() || gate::is_on() || guard::is_on() || detect::is_on()) {
+    if arch::tls_get() == ENDED
+        || !(sink::is_open() || gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on())
+    {
         return None;
     }
     sink::count(selvedge_events::counters::Counter::ForeignThreads, 1);
@@ -183,7 +188,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]
-    if gate::is_on() || guard::is_on() || detect::is_on() {
+    if gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on() {
         // Or it would end with the baton in its hand, or be waited for.
         crate::interpose::thread::arm_exit(1);
     }
@@ -223,6 +228,7 @@ pub fn leave() {
     if let Some(state) = current() {
         arch::tls_set(ENDED);
         guard::leave(state);
+        heal::leave(state);
         detect::leave(state);
         release(state);
     }

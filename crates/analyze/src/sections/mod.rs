@@ -25,9 +25,11 @@
 //!
 //! Cost: for each variable of a function, its accesses times the blocks between them.
 
+pub mod assure;
 mod place;
 mod summary;
 mod table;
+pub mod text;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +77,19 @@ pub struct Block {
     pub returns: bool,
     /// Whether it may leave the function in another way: by an exception, or with the program's end.
     pub leaves: bool,
+    /// Whether it reads memory that other threads may write, or operates on it atomically.
+    pub looks: bool,
+    /// The call that it ends with, where that may synchronise.
+    pub risk: Option<Risk>,
+}
+
+/// A call that may synchronise.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Risk {
+    /// Of a function outside the program, which is not known to be harmless.
+    Named(String),
+    /// Of whatever a pointer names, or of code that is not known.
+    Unknown,
 }
 
 /// One access.

@@ -9,6 +9,7 @@ pub(crate) mod explore;
 pub(crate) mod expose;
 pub(crate) mod guard;
 pub(crate) mod guarding;
+pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod minimize;

@@ -19,6 +19,10 @@ pub(crate) fn run(args: &SectionsArgs) -> Result<u8, Failure> {
         let text = serde_json::to_vec_pretty(&listing).map_err(|error| Failure::internal(&error))?;
         std::fs::write(file, text)?;
     }
+    if let Some(file) = &args.output {
+        let all = selvedge_drive::heal::all(&args.image).map_err(|error| Failure::usage(&error))?;
+        std::fs::write(file, selvedge_analyze::sections::text::write(&all))?;
+    }
     let mut out = BufWriter::new(std::io::stdout().lock());
     for section in &listing.sections {
         show(section, &mut out)?;

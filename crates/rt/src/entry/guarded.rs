@@ -2,7 +2,7 @@
 
 use selvedge_events::pack;
 
-use crate::{guard, stream};
+use crate::{guard, heal, stream};
 
 extern "C" fn quick<const SIZE: u64>(addr: u64, site: u32) {
     guard::quick::<SIZE>(addr, site);
@@ -31,6 +31,7 @@ extern "C" fn vptr_update(addr: u64, new: u64, site: u32) {
 
 extern "C" fn recorded<const SIZE: u64>(addr: u64, id: u32) {
     guard::access(addr, SIZE, id);
+    heal::access(addr, SIZE, id);
     if id < 1 << pack::SHORT_SITE_BITS {
         stream::short_access(addr, id);
     } else {

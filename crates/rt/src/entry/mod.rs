@@ -9,19 +9,21 @@ pub mod copy;
 pub mod fiber;
 pub mod function;
 pub mod guarded;
+pub mod healed;
 pub mod watched;
 
 use selvedge_events::hooks::{Flavour, Hook, HookClass, HookIx, Rw};
 use selvedge_events::pack::SHORT_SITE_BITS;
 use selvedge_events::plan::Observe;
 
-use crate::{detect, gate, guard, sink};
+use crate::{detect, gate, guard, heal, sink};
 
 /// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
 /// site disarmed.
 pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match sink::observe() {
-        _ if gate::control::is_open() => controlled_target(hook, index),
+        _ if heal::is_own(id) => healed::target(hook, index),
+        _ if gate::control::is_open() => controlled_target(hook, index, id),
         Observe::Nothing if detect::is_on() => watched_target(hook, index, id),
         Observe::Nothing => guarded_target(hook, index, id),
         Observe::Survey => survey_target(hook, index, id),
@@ -59,7 +61,9 @@ fn guarded_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
 
 fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     Some(match hook.class {
-        HookClass::Access { size, .. } if guard::site_of(id) != 0 => guarded::recorded_target(size, hook.args)?,
+        HookClass::Access { size, .. } if guard::site_of(id) != 0 || heal::site_of(id) != 0 => {
+            guarded::recorded_target(size, hook.args)?
+        }
         HookClass::Access { .. } if id < 1 << SHORT_SITE_BITS && hook.args == 1 => access::record as *const () as usize,
         HookClass::Access { .. } if hook.args == 1 => access::record_wide as *const () as usize,
         HookClass::Access { .. } => access::record_vptr_update as *const () as usize,
@@ -67,6 +71,7 @@ fn record_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         HookClass::Range { .. } => access::record_range_write as *const () as usize,
         HookClass::Copy | HookClass::Libc => copy::target(index)?,
         HookClass::Atomic { .. } => atomic::target(index)?,
+        HookClass::Function { .. } | HookClass::Block if heal::site_of(id) != 0 => healed::recorded_target(hook)?,
         HookClass::Function { entry: true } => function::enter as *const () as usize,
         HookClass::Function { entry: false } => function::exit as *const () as usize,
         HookClass::Block => access::record_block as *const () as usize,
@@ -86,9 +91,13 @@ fn graph_target(hook: &Hook, index: HookIx) -> Option<usize> {
     })
 }
 
-fn controlled_target(hook: &Hook, index: HookIx) -> Option<usize> {
+fn controlled_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match hook.class {
+        HookClass::Access { rw, size, .. } if heal::site_of(id) != 0 => {
+            Some(healed::controlled_target(rw, size, hook.args))
+        }
         HookClass::Access { rw, size, .. } => Some(access::controlled_target(rw, size, hook.args)),
+        HookClass::Function { .. } | HookClass::Block => record_target(hook, index, id),
         _ => record_target(hook, index, 0),
     }
 }

@@ -345,6 +345,7 @@ const LONG_STREAK: u32 = 2_000;
 impl Visit {
     /// Announces what the thread is about to do, and lets the strategy choose.
     pub fn arrive(&self, arrival: Arrival) {
+        crate::heal::past();
         let seat = self.seat;
         self.announce(&arrival);
         let spinning = spins(seat, &arrival) || STREAK.fetch_add(1, Ordering::Relaxed) >= LONG_STREAK;

@@ -11,7 +11,7 @@ use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
 use crate::guard::section;
-use crate::{detect, guard, real, stream, sys};
+use crate::{detect, guard, heal, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -198,6 +198,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
     guard::past();
+    heal::past();
     section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);

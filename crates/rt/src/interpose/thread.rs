@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{detect, graph, guard, real, shadow, sink, stream, sys};
+use crate::{detect, graph, guard, heal, real, shadow, sink, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -104,7 +104,8 @@ extern "C" fn on_exit(round: *mut c_void) {
     if round < ROUNDS && arm_exit(round + 1) {
         return;
     }
-    if thread_state::current().is_some() {
+    if let Some(state) = thread_state::current() {
+        heal::leave(state);
         stream::emit(EventKind::ThreadExit, 0, [0; 3]);
         gate::exit();
     }
