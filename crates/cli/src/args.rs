@@ -85,6 +85,8 @@ pub(crate) enum Command {
     Train(TrainArgs),
     /// Runs a program so that no access follows one that it never followed in runs that passed
     Guard(GuardArgs),
+    /// Learns from runs that pass which pairs of accesses no other thread comes between
+    Profile(ProfileArgs),
     /// Takes violations of a guard into its invariants
     Relax(RelaxArgs),
     /// Makes a guard for exactly one bug, and checks that it holds
@@ -681,6 +683,41 @@ pub(crate) struct ExposeArgs {
     pub(crate) store: StoreArgs,
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge profile -n 40 -- ./prog input.txt\n  \
+    selvedge profile --out prog.profile 3 4 5          from recorded runs\n\n\
+    Runs are under control, by another strategy each time. Runs that fail are counted and left out. What is learnt is a text \
+    file; write `none` for the atomicity of a pair that is to be left alone.")]
+pub(crate) struct ProfileArgs {
+    /// Recorded runs to learn from, by number or directory, instead of a program to run
+    #[arg(value_name = "RUN", conflicts_with_all = ["guest", "runs"], required_unless_present = "guest")]
+    pub(crate) recorded: Vec<String>,
+    /// How many runs to make [default: 40]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: Option<u32>,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
+    /// End a run after this time; what hangs teaches nothing
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
+    /// Where the profile goes [default: NAME.profile]
+    #[arg(short, long = "out", visible_alias = "output", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Add to what the file has already
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Decides all that is left to chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub(crate) store: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod index;
 pub(crate) mod minimize;
 pub(crate) mod patch;
 pub(crate) mod predict;
+pub(crate) mod profile;
 pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
