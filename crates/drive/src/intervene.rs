@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use selvedge_analyze::atomicity::profile::Profile;
 use selvedge_analyze::invariant::Invariants;
 use selvedge_events::plan::{self, Intervene};
 
+use crate::enforce;
+use crate::enforce::compile::{EnforceError, Enforced};
+use crate::enforce::file::ProfileFileError;
 use crate::guard::choose::{Choice, choose};
 use crate::guard::compile::{CompileError, Guard, GuardHow};
 use crate::guard::file::{InvariantsError, parse};
@@ -20,12 +24,15 @@ pub struct Asked(Vec<(PathBuf, Source)>);
 enum Source {
     Invariants(Box<Invariants>),
     Plan(Vec<u8>),
+    Profile(Box<Profile>),
 }
 
 /// What to do about bugs in one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interventions {
     payloads: Vec<(Intervene, Vec<u8>)>,
+    /// All armed sites, where more must be armed than were.
+    armed: Option<Vec<ImageSpec>>,
     /// How what was asked for fits the build, in sentences.
     pub fits: Vec<String>,
     /// The options that ask for it again.
@@ -65,13 +72,24 @@ pub enum InterveneError {
         /// Why.
         source: CompileError,
     },
+    /// The profile in it.
+    #[error(transparent)]
+    Profile(#[from] ProfileFileError),
+    /// The profile does not fit the build.
+    #[error("--enforce {}", file.display())]
+    Enforce {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: EnforceError,
+    },
     /// It does not fit into a plan.
     #[error("cannot write the plan")]
     Plan(#[from] WritePlanError),
 }
 
 /// The interventions that the runtime of this version has.
-const SUPPORTED: &[Intervene] = &[Intervene::Guard];
+const SUPPORTED: &[Intervene] = &[Intervene::Guard, Intervene::Enforce];
 
 impl Asked {
     /// Adds one: invariants, or a plan that has a guard.
@@ -83,7 +101,9 @@ impl Asked {
             return Err(InterveneError::Unsupported { kind, file: file.to_owned() });
         }
         let bytes = std::fs::read(&path).map_err(read)?;
-        let source = if bytes.starts_with(&plan::MAGIC) {
+        let source = if kind == Intervene::Enforce {
+            Source::Profile(Box::new(enforce::file::load(file)?))
+        } else if bytes.starts_with(&plan::MAGIC) {
             Source::Plan(bytes)
         } else {
             Source::Invariants(Box::new(parse(file, &bytes)?))
@@ -103,6 +123,14 @@ impl Asked {
         for (file, source) in &self.0 {
             let refused = |source| InterveneError::Guard { file: file.clone(), source };
             let mut guard = match source {
+                Source::Profile(profile) => {
+                    let refused = |source| InterveneError::Enforce { file: file.clone(), source };
+                    let enforced = Enforced::of(profile, files).map_err(refused)?;
+                    all.enforce(&enforced, armed)?;
+                    all.fits.push(format!("--enforce {}: {}", file.display(), enforced.fit()));
+                    all.again.push_str(&format!(" --enforce {}", file.display()));
+                    continue;
+                }
                 Source::Plan(bytes) => Guard::in_plan(bytes).map_err(refused)?,
                 Source::Invariants(invariants) => {
                     // Hot or not: where schedules are tried, time is not what matters.
@@ -127,6 +155,19 @@ impl Interventions {
         Interventions { payloads: vec![(Intervene::Guard, table)], ..Interventions::default() }
     }
 
+    /// Adds locks, in a run that arms these sites.
+    pub fn enforce(&mut self, enforced: &Enforced, armed: &[ImageSpec]) -> Result<(), WritePlanError> {
+        let (table, sites) = enforced.beside(armed);
+        self.payloads.push((Intervene::Enforce, table.to_bytes()?));
+        self.armed = Some(sites);
+        Ok(())
+    }
+
+    /// The sites that a run arms, which would arm these without an intervention.
+    pub fn armed(&self, images: &[ImageSpec]) -> Vec<ImageSpec> {
+        self.armed.clone().unwrap_or_else(|| images.to_vec())
+    }
+
     /// As a plan has them.
     pub fn in_plan(&self) -> Vec<(Intervene, Vec<u8>)> {
         self.payloads.clone()
@@ -144,7 +185,7 @@ mod tests {
         assert!(all.is_empty() && all.beside(&[], &[]).expect("nothing").in_plan().is_empty());
         let missing = all.add(Intervene::Heal, Some(Path::new("/no/such"))).expect_err("no file");
         assert_eq!(missing.to_string(), "--heal /no/such: cannot read it");
-        let unsupported = all.add(Intervene::Enforce, Some(Path::new("/"))).expect_err("not yet");
-        assert!(unsupported.to_string().contains("cannot enforce"));
+        let unsupported = all.add(Intervene::Heal, Some(Path::new("/"))).expect_err("not yet");
+        assert!(unsupported.to_string().contains("cannot heal"));
     }
 }

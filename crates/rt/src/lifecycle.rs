@@ -23,7 +23,7 @@ use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{detect, graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{detect, enforce, graph, guard, modules, patch, real, shadow, sink, stream, sys, thread_state};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -86,6 +86,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
         server::serve(commands, answers);
     }
     guard::open_log();
+    enforce::open_log();
     if plan.is_some()
         && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX)
     {
@@ -119,9 +120,12 @@ fn intervene(plan: &Plan<'static>) -> bool {
                 Err("does so only in free runs that nobody observes")
             }
             Intervene::Noise => detect::begin(payload, plan.out_dir()),
-            Intervene::Heal | Intervene::Enforce => Err("this runtime cannot"),
+            Intervene::Enforce if enforce::is_on() => Err("it does so already"),
+            Intervene::Enforce if guarded => Err("it guards already"),
+            Intervene::Enforce => enforce::begin(payload, plan.out_dir()),
+            Intervene::Heal => Err("this runtime cannot"),
         };
-        guarded |= matches!(kind, Intervene::Guard | Intervene::Noise) && why.is_ok();
+        guarded |= matches!(kind, Intervene::Guard | Intervene::Noise | Intervene::Enforce) && why.is_ok();
         if let Err(why) = why {
             let mut line = Line::new();
             line.text("the plan asks to ").text(kind.name()).text(", and ").text(why);
@@ -257,7 +261,11 @@ fn patch_new(plan: Option<&Plan<'static>>) {
 pub fn image_loaded() {
     let (at, len) = (PLAN_AT.load(Ordering::Acquire), PLAN_LEN.load(Ordering::Relaxed));
     let plan = if at == 0
-        || (sink::observe() == Observe::Nothing && !gate::control::is_open() && !guard::is_on() && !detect::is_on())
+        || (sink::observe() == Observe::Nothing
+            && !gate::control::is_open()
+            && !guard::is_on()
+            && !detect::is_on()
+            && !enforce::is_on())
     {
         None
     } else {
@@ -285,6 +293,7 @@ pub extern "C" fn in_child() {
     thread_state::open_pool();
     gate::after_fork();
     guard::after_fork(thread_state::current());
+    enforce::after_fork(thread_state::current());
     graph::after_fork();
     detect::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {

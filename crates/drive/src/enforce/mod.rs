@@ -4,6 +4,9 @@
 //! many. [`model`] is the program that placement works on, [`compile`] the table that the runtime keeps to.
 
 pub mod code;
+pub mod compile;
 pub mod file;
 pub mod learn;
+pub mod model;
 pub mod profile;
+pub mod table;

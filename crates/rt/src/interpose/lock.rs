@@ -197,6 +197,7 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
     guard::past();
+    crate::enforce::event();
     section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
