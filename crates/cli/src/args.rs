@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Guard(GuardArgs),
     /// Learns from runs that pass which pairs of accesses no other thread comes between
     Profile(ProfileArgs),
+    /// Runs a program with locks around the pairs that were atomic in runs that passed
+    Enforce(EnforceArgs),
     /// Takes violations of a guard into its invariants
     Relax(RelaxArgs),
     /// Makes a guard for exactly one bug, and checks that it holds
@@ -718,6 +720,39 @@ pub(crate) struct ProfileArgs {
     pub(crate) store: PathBuf,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  selvedge enforce prog.profile -- ./prog input.txt\n  \
+    selvedge enforce prog.profile --plan prog.plan -- ./prog      for SELVEDGE_PLAN=prog.plan ./prog\n  \
+    selvedge enforce prog.profile --explain --graph order -- ./prog\n  \
+    selvedge enforce prog.profile --verify .selvedge/clips/prog-1a2b3c4d.clip\n\n\
+    No other thread comes between the accesses of a pair. The exit code is the program's own; with --verify, 66 where a clip \
+    still fails.")]
+pub(crate) struct EnforceArgs {
+    /// What `selvedge profile` learnt
+    #[arg(value_name = "PROFILE")]
+    pub(crate) profile: PathBuf,
+    /// Run nothing: write a plan, with which any start of the program is enforced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Run nothing: say which pairs are enforced, and where locks are taken, weakened and given back
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// With --explain: write the order of locks to NAME-before.dot and NAME-after.dot, for Graphviz
+    #[arg(long, value_name = "NAME", requires = "explain")]
+    pub(crate) graph: Option<String>,
+    /// Replay these clips, which fail, with the locks; may be given again
+    #[arg(long, value_name = "CLIP", num_args = 1.., conflicts_with_all = ["guest", "plan"])]
+    pub(crate) verify: Vec<PathBuf>,
+    /// With --verify: end a run after this time
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "verify")]
     pub(crate) guest: Vec<OsString>,
 }
 

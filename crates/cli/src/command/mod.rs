@@ -4,6 +4,7 @@ pub(crate) mod build;
 pub(crate) mod cc;
 pub(crate) mod demo;
 pub(crate) mod detect;
+pub(crate) mod enforce;
 pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod expose;

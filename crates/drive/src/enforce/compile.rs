@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_analyze::atomicity::order::{Resolved, resolve};
 use selvedge_analyze::atomicity::place::{Action as Placed, Anchor, Mode, SlotId, anchor};
 use selvedge_analyze::atomicity::profile::Profile;
-use selvedge_analyze::atomicity::program::{BlockId, FunctionId, ProgramError};
+use selvedge_analyze::atomicity::program::{BlockId, FunctionId, NodeId, Place, ProgramError};
 use selvedge_events::enforce::{Action, DEFAULT_WAIT_NS};
 use selvedge_events::plan::POINT_AFTER;
 
@@ -30,6 +30,8 @@ pub struct Enforced {
     /// Where they are.
     pub resolved: Resolved,
     sites: ImageSites,
+    site_keys: Vec<String>,
+    call_keys: BTreeMap<u32, String>,
     /// By ordinal of a site: what is done there.
     points: BTreeMap<u32, PointSpec>,
     calls: BTreeMap<u32, PointSpec>,
@@ -74,6 +76,8 @@ impl Enforced {
             model,
             resolved,
             sites,
+            site_keys: build.site_keys,
+            call_keys: build.calls,
             points: BTreeMap::new(),
             calls: BTreeMap::new(),
             late: 0,
@@ -191,6 +195,16 @@ impl Enforced {
         }
         self.late += late;
         found.into_iter().collect()
+    }
+
+    /// The key of an access or a call.
+    pub(super) fn named(&self, function: FunctionId, node: NodeId) -> Option<&str> {
+        let Place::Item(block, item) = self.model.program.flow(function).place(node)? else { return None };
+        let home = self.model.homes.get(function.0 as usize)?;
+        match *home.hooks.get(block.0 as usize)?.get(item as usize)? {
+            Hook::Site(ordinal) => self.site_keys.get(ordinal as usize).map(String::as_str),
+            Hook::Call(returns) => self.call_keys.get(&returns).map(String::as_str),
+        }
     }
 
     /// How much of the profile is enforced, in a sentence.

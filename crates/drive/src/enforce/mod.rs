@@ -5,6 +5,8 @@
 
 pub mod code;
 pub mod compile;
+pub mod deploy;
+pub mod explain;
 pub mod file;
 pub mod learn;
 pub mod model;
