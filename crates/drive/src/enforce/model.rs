@@ -350,9 +350,19 @@ impl Making<'_> {
                 hooks.push(Hook::Call(returns));
             }
             let mut next: Vec<BlockId> = block.successors.iter().map(|edge| renumber(edge.to.0)).collect();
-            let ends = block.leaves.iter().any(|leave| !matches!(leave, Leave::NoReturn | Leave::Trap));
+            // Functions that lock and wait do not throw, whatever the unwinder's tables allow.
+            let calm = block.call.as_ref().is_some_and(|call| does(&call.callee).is_some());
+            let ends = block.leaves.iter().any(|leave| match leave {
+                Leave::NoReturn | Leave::Trap => false,
+                Leave::Unwind => !calm,
+                _ => true,
+            });
             if ends && !next.is_empty() {
                 next.push(leave);
+            }
+            // The program ends here: nothing comes after, not even the function's end.
+            if !ends && next.is_empty() && !block.leaves.is_empty() {
+                next.push(renumber(number));
             }
             next.sort_unstable();
             next.dedup();
