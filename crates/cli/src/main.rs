@@ -58,6 +58,8 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Train(args) => command::train::run(&args),
         Command::Guard(args) => command::guard::run(&args),
         Command::Heal(args) => command::heal::run(&args),
+        Command::Profile(args) => command::profile::run(&args),
+        Command::Enforce(args) => command::enforce::run(&args),
         Command::Relax(args) => command::relax::run(&args),
         Command::Patch(args) => command::patch::run(&args),
         Command::Expose(args) => command::expose::run(&args),

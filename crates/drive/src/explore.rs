@@ -254,8 +254,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Bench<'a>, ExploreError> {
         std::fs::create_dir_all(dir).map_err(ExploreError::Dir)?;
         let mut plan = PlanSpec::new(Observe::Nothing, dir);
-        plan.images = images.to_vec();
-        interventions.arm(&mut plan.images);
+        plan.images = interventions.armed(images);
         plan.interventions = interventions.in_plan();
         Ok(Bench { server: Server::start(inputs, &plan, dir)?, oracle, timeout })
     }

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use selvedge_analyze::atomicity::profile::Profile;
 use selvedge_analyze::invariant::Invariants;
 use selvedge_analyze::sections::text::{self, TextError};
 use selvedge_events::heal::How;
 use selvedge_events::plan::{self, Intervene};
 
+use crate::enforce;
+use crate::enforce::compile::{EnforceError, Enforced};
+use crate::enforce::file::ProfileFileError;
 use crate::guard::choose::{Choice, choose};
 use crate::guard::compile::{CompileError, Guard, GuardHow};
 use crate::guard::file::{InvariantsError, parse};
@@ -24,6 +28,7 @@ enum Source {
     Invariants(Box<Invariants>),
     Plan(Vec<u8>),
     Heal(Box<heal::Source>),
+    Profile(Box<Profile>),
 }
 
 /// What to do about bugs in one build.
@@ -32,6 +37,8 @@ pub struct Interventions {
     payloads: Vec<(Intervene, Vec<u8>)>,
     /// Sites that are armed for them alone.
     extra: Vec<ImageSpec>,
+    /// All armed sites, where more must be armed than were.
+    armed: Option<Vec<ImageSpec>>,
     /// How what was asked for fits the build, in sentences.
     pub fits: Vec<String>,
     /// The options that ask for it again.
@@ -87,13 +94,24 @@ pub enum InterveneError {
         /// Why.
         source: selvedge_image::OpenImageError,
     },
+    /// The profile in it.
+    #[error(transparent)]
+    Profile(#[from] ProfileFileError),
+    /// The profile does not fit the build.
+    #[error("--enforce {}", file.display())]
+    Enforce {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: EnforceError,
+    },
     /// It does not fit into a plan.
     #[error("cannot write the plan")]
     Plan(#[from] WritePlanError),
 }
 
 /// The interventions that the runtime of this version has.
-const SUPPORTED: &[Intervene] = &[Intervene::Guard, Intervene::Heal];
+const SUPPORTED: &[Intervene] = &[Intervene::Guard, Intervene::Heal, Intervene::Enforce];
 
 impl Asked {
     /// Adds one: invariants, or a plan that has a guard.
@@ -110,7 +128,9 @@ impl Asked {
             self.0.push((file.to_owned(), Source::Heal(Box::new(source))));
             return Ok(());
         }
-        let source = if bytes.starts_with(&plan::MAGIC) {
+        let source = if kind == Intervene::Enforce {
+            Source::Profile(Box::new(enforce::file::load(file)?))
+        } else if bytes.starts_with(&plan::MAGIC) {
             Source::Plan(bytes)
         } else {
             Source::Invariants(Box::new(parse(file, &bytes)?))
@@ -132,6 +152,14 @@ impl Asked {
             let mut guard = match source {
                 Source::Heal(source) => {
                     add_healing(&mut all, file, source, armed, files)?;
+                    continue;
+                }
+                Source::Profile(profile) => {
+                    let refused = |source| InterveneError::Enforce { file: file.clone(), source };
+                    let enforced = Enforced::of(profile, files).map_err(refused)?;
+                    all.enforce(&enforced, armed)?;
+                    all.fits.push(format!("--enforce {}: {}", file.display(), enforced.fit()));
+                    all.again.push_str(&format!(" --enforce {}", file.display()));
                     continue;
                 }
                 Source::Plan(bytes) => Guard::in_plan(bytes).map_err(refused)?,
@@ -158,8 +186,17 @@ impl Interventions {
         Interventions { payloads: vec![(Intervene::Guard, table)], ..Interventions::default() }
     }
 
-    /// Arms the sites that they need beside those that are armed already.
-    pub fn arm(&self, images: &mut Vec<ImageSpec>) {
+    /// Adds locks, in a run that arms these sites.
+    pub fn enforce(&mut self, enforced: &Enforced, armed: &[ImageSpec]) -> Result<(), WritePlanError> {
+        let (table, sites) = enforced.beside(armed);
+        self.payloads.push((Intervene::Enforce, table.to_bytes()?));
+        self.armed = Some(sites);
+        Ok(())
+    }
+
+    /// The sites that a run arms, which would arm these without an intervention.
+    pub fn armed(&self, images: &[ImageSpec]) -> Vec<ImageSpec> {
+        let mut images = self.armed.clone().unwrap_or_else(|| images.to_vec());
         for extra in &self.extra {
             match images.iter_mut().find(|image| image.build_id == extra.build_id) {
                 Some(image) => {
@@ -169,6 +206,7 @@ impl Interventions {
                 None => images.push(extra.clone()),
             }
         }
+        images
     }
 
     /// As a plan has them.
@@ -217,7 +255,7 @@ mod tests {
         assert!(all.is_empty() && all.beside(&[], &[]).expect("nothing").in_plan().is_empty());
         let missing = all.add(Intervene::Heal, Some(Path::new("/no/such"))).expect_err("no file");
         assert_eq!(missing.to_string(), "--heal /no/such: cannot read it");
-        let unsupported = all.add(Intervene::Enforce, Some(Path::new("/"))).expect_err("not yet");
-        assert!(unsupported.to_string().contains("cannot enforce"));
+        let unsupported = all.add(Intervene::Heal, Some(Path::new("/"))).expect_err("not yet");
+        assert!(unsupported.to_string().contains("cannot heal"));
     }
 }

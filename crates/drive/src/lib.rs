@@ -15,6 +15,7 @@ pub mod control;
 pub mod controlled;
 pub mod course;
 pub mod detect;
+pub mod enforce;
 pub mod explore;
 pub mod failure;
 pub mod guard;

@@ -430,7 +430,7 @@ fn plan(
     plan.trace_limit = options.trace_limit;
     plan.memory_limit_mb = options.memory_limit_mb;
     plan.images.clone_from(&setting.images);
-    setting.interventions.arm(&mut plan.images);
+    plan.images = setting.interventions.armed(&plan.images);
     plan.control = control.map(ControlFile::in_plan);
     plan.interventions = setting.interventions.in_plan();
     plan.to_bytes()

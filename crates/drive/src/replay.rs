@@ -147,8 +147,7 @@ pub fn ready(clip: &Clip, interventions: &Interventions, dir: &Path, how: Alone)
     };
     let mut plan = PlanSpec::new(observe, dir);
     plan.graph = how.graph.unwrap_or(plan.graph);
-    plan.images.clone_from(&clip.images);
-    interventions.arm(&mut plan.images);
+    plan.images = interventions.armed(&clip.images);
     plan.control = Some(control.in_plan());
     plan.interventions = interventions.in_plan();
     let plan_file = dir.join("plan");

@@ -15,6 +15,7 @@ pub mod bytes;
 pub mod control;
 pub mod counters;
 pub mod detect;
+pub mod enforce;
 pub mod event;
 pub mod guard;
 pub mod heal;

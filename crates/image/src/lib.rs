@@ -46,7 +46,7 @@ pub use lines::{Frame, LineCounters, Symboliser};
 pub use lock_calls::{LockCall, lock_calls};
 pub use marks::{Mark, MarkKind, marked_sites, marks};
 pub use operands::{Operands, Place, PlaceRoot};
-pub use site_key::site_keys;
+pub use site_key::{call_keys, site_keys};
 pub use site_list::{SiteInfo, SiteList};
 pub use sites::{SiteCounters, Sites, find_sites, table_bytes};
 pub use variables::{VariableName, Variables};

@@ -42,6 +42,12 @@ pub fn site_keys(loaded: &Loaded) -> Vec<String> {
     keys(&parts.collect::<Vec<Parts>>())
 }
 
+/// The keys of calls at these offsets, which ascend; they end in `call`. A call has the same key in another build if the offsets are
+/// those of the same calls.
+pub fn call_keys(loaded: &Loaded, offsets: &[u64]) -> Vec<String> {
+    keys_of_code(&Symboliser::new(&loaded.image), offsets, "call")
+}
+
 /// Keys of other places in the code, which all do the same.
 pub(crate) fn keys_of_code(symboliser: &Symboliser, offsets: &[u64], does: &str) -> Vec<String> {
     let parts = offsets.iter().map(|offset| Parts::new(*offset, does.to_owned(), false, symboliser));

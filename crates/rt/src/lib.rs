@@ -30,6 +30,7 @@ pub mod arch;
 pub mod arena;
 pub mod detect;
 pub mod diag;
+pub mod enforce;
 pub mod entry;
 pub mod gate;
 pub mod graph;

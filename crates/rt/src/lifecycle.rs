@@ -23,7 +23,7 @@ use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{detect, graph, guard, heal, modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{detect, enforce, graph, guard, heal, modules, patch, real, shadow, sink, stream, sys, thread_state};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -87,6 +87,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     }
     guard::open_log();
     heal::open_log();
+    enforce::open_log();
     if plan.is_some()
         && let Some(state) = thread_state::make(thread_state::reserve_index(), u32::MAX)
     {
@@ -124,7 +125,9 @@ fn intervene(plan: &Plan<'static>) -> bool {
             Intervene::Heal if detect::is_on() => Err("it detects already"),
             Intervene::Heal if guarded && !gate::control::is_open() => Err("it guards already"),
             Intervene::Heal => heal::begin(payload, plan.out_dir()),
-            Intervene::Enforce => Err("this runtime cannot"),
+            Intervene::Enforce if enforce::is_on() => Err("it does so already"),
+            Intervene::Enforce if guarded => Err("it guards already"),
+            Intervene::Enforce => enforce::begin(payload, plan.out_dir()),
         };
         guarded |= why.is_ok();
         if let Err(why) = why {
@@ -266,7 +269,8 @@ pub fn image_loaded() {
             && !gate::control::is_open()
             && !guard::is_on()
             && !heal::is_on()
-            && !detect::is_on())
+            && !detect::is_on()
+            && !enforce::is_on())
     {
         None
     } else {
@@ -295,6 +299,7 @@ pub extern "C" fn in_child() {
     gate::after_fork();
     guard::after_fork(thread_state::current());
     heal::after_fork(thread_state::current());
+    enforce::after_fork(thread_state::current());
     graph::after_fork();
     detect::after_fork();
     if sink::observe() == Observe::Nothing || !sink::is_foreign() {

@@ -16,6 +16,7 @@ use selvedge_events::pack::{self, Small};
 use selvedge_events::plan::Observe;
 
 use crate::arch;
+use crate::enforce;
 use crate::gate;
 use crate::guard;
 use crate::heal;
@@ -400,10 +401,13 @@ pub fn restart(state: &mut ThreadState) {
 pub fn pend(slot: u16, object: u64, pc: usize) {
     let Some(state) = thread_state::current() else { return };
     heal::calls(state, slot);
-    if guard::is_on() {
+    if enforce::is_on() {
+        enforce::pend(slot, pc);
+    }
+    if guard::is_on() || enforce::is_on() {
         state.doing.store(0, Ordering::Release);
         if guard::waits_for_others(slot) {
-            state.blocked.store(1, Ordering::Relaxed);
+            state.blocked.store(2, Ordering::Relaxed);
         }
     }
     if state.slot == 0 {
@@ -425,6 +429,9 @@ pub fn unpend() {
         state.blocked.store(0, Ordering::Relaxed);
         if state.slot != 0 {
             sink::clear_pending(state.slot);
+        }
+        if enforce::is_on() {
+            enforce::unpend();
         }
     }
 }

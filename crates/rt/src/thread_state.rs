@@ -11,6 +11,7 @@ use selvedge_events::pack::{MEMO, REGIONS};
 use crate::arch;
 use crate::arena::Pool;
 use crate::detect;
+use crate::enforce;
 use crate::gate;
 use crate::graph;
 use crate::guard;
@@ -134,6 +135,8 @@ pub struct ThreadState {
     pub mark: u32,
     /// The atomic sections that it is inside.
     pub heal: heal::Own,
+    /// The locks of enforcement that it holds.
+    pub enforce: enforce::Own,
     /// What the detector knows of it.
     pub detect: detect::Own,
     /// Where the guard's blocks are: region + 1 and address.
@@ -178,7 +181,7 @@ pub fn current_or_adopt() -> Option<&'static mut ThreadState> {
 #[inline(never)]
 fn adopt() -> Option<&'static mut ThreadState> {
     if arch::tls_get() == ENDED
-        || !(sink::is_open() || gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on())
+        || !(sink::is_open() || gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on() || enforce::is_on())
     {
         return None;
     }
@@ -188,7 +191,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
     enter(state);
     gate::adopt(state);
     #[cfg(not(feature = "stub"))]
-    if gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on() {
+    if gate::is_on() || guard::is_on() || heal::is_on() || detect::is_on() || enforce::is_on() {
         // Or it would end with the baton in its hand, or be waited for.
         crate::interpose::thread::arm_exit(1);
     }
@@ -226,6 +229,7 @@ pub fn enter(state: &mut ThreadState) {
 /// Ends this thread's recording: flushes, gives the slot and the state back.
 pub fn leave() {
     if let Some(state) = current() {
+        enforce::leave(state);
         arch::tls_set(ENDED);
         guard::leave(state);
         heal::leave(state);

@@ -82,6 +82,8 @@ impl Contexts {
 #[derive(Debug)]
 pub(crate) struct Stack {
     frames: Vec<ContextId>,
+    /// Fewest frames since [`Stack::kept`] was last asked.
+    low: usize,
     memory: Vec<(ContextId, u64, ContextId)>,
 }
 
@@ -89,7 +91,7 @@ const MEMORY: usize = 256;
 
 impl Stack {
     pub(crate) fn new() -> Stack {
-        Stack { frames: Vec::new(), memory: vec![(ContextId::ROOT, 0, ContextId::ROOT); MEMORY] }
+        Stack { frames: Vec::new(), low: 0, memory: vec![(ContextId::ROOT, 0, ContextId::ROOT); MEMORY] }
     }
 
     pub(crate) fn top(&self) -> ContextId {
@@ -119,6 +121,13 @@ impl Stack {
     pub(crate) fn pop(&mut self, count: u32) {
         let left = self.frames.len().saturating_sub(count as usize);
         self.frames.truncate(left);
+        self.low = self.low.min(left);
+    }
+
+    /// How many frames, from the bottom, have been there all the time since this was last asked.
+    pub(crate) fn kept(&mut self) -> u32 {
+        let kept = std::mem::replace(&mut self.low, self.frames.len());
+        u32::try_from(kept).unwrap_or(u32::MAX)
     }
 }
 
@@ -142,6 +151,21 @@ mod tests {
         one.pop(u32::MAX);
         assert_eq!(one.top(), ContextId::ROOT);
         assert_eq!(contexts.frames(ContextId(999)), [0; 0]);
+    }
+
+    #[test]
+    fn a_call_that_was_left_and_made_again_is_not_kept() {
+        let contexts = Contexts::default();
+        let mut stack = Stack::new();
+        stack.push(&contexts, 10);
+        stack.push(&contexts, 20);
+        assert_eq!(stack.kept(), 0);
+        stack.push(&contexts, 30);
+        assert_eq!(stack.kept(), 2);
+        assert_eq!(stack.kept(), 3);
+        stack.pop(2);
+        stack.push(&contexts, 20);
+        assert_eq!(stack.kept(), 1);
     }
 
     #[test]

@@ -231,12 +231,14 @@ impl ThreadEvents {
     #[inline]
     fn take(&mut self, time: Option<u16>, place: Place, body: EventBody) {
         let before = self.before.take();
+        let kept = self.stack.kept();
         let event = |time, exactness| Event {
             thread: self.thread,
             index: self.next_index,
             time: Ticks(time),
             exactness,
             context: self.stack.top(),
+            kept,
             place,
             body,
             operation: self.operation,

@@ -19,6 +19,8 @@ pub struct Event {
     pub exactness: Exactness,
     /// Through which calls.
     pub context: ContextId,
+    /// How many of these calls, the outermost first, have not been left since the thread's event before this one.
+    pub kept: u32,
     /// Where in the code.
     pub place: Place,
     /// What.

@@ -16,17 +16,20 @@ pub struct Bound {
 }
 
 /// Looks up the pairs of a profile that are to be enforced. `variable` and `point` know the program's names; a point is given with the
-/// name of its function.
+/// name of its function and the variable, several of which one access may touch.
 pub fn bind(
     profile: &Profile,
     variable: impl Fn(&str) -> Option<VariableId>,
-    point: impl Fn(&str, &str) -> Option<(FunctionId, NodeId)>,
+    point: impl Fn(VariableId, &str, &str) -> Option<(FunctionId, NodeId)>,
 ) -> Bound {
     let mut bound = Bound::default();
     for (name, key, atomicity) in profile.atomic_pairs() {
-        let points = (point(&key.function, &key.first), point(&key.function, &key.second));
-        match (variable(name), points) {
-            (Some(variable), (Some((function, first)), Some((same, second)))) if function == same => {
+        let points = variable(name).map(|variable| {
+            let [first, second] = [&key.first, &key.second].map(|label| point(variable, &key.function, label));
+            (variable, first, second)
+        });
+        match points {
+            Some((variable, Some((function, first)), Some((same, second)))) if function == same => {
                 let exclusive = atomicity == Atomicity::Exclusive;
                 bound.pairs.push(Pair { function, variable, first, second, exclusive });
             }
@@ -46,7 +49,7 @@ mod tests {
                     pair read g 1 2\nvariable y\nlocks\npair read f 1 2\n";
         let profile = Profile::from_text(text).unwrap();
         let variable = |name: &str| (name == "x").then_some(VariableId(0));
-        let point = |function: &str, label: &str| {
+        let point = |_: VariableId, function: &str, label: &str| {
             let node = NodeId(label.parse().ok().filter(|node| *node < 3)?);
             // The second point of g is in another function now.
             Some((FunctionId(u32::from(function == "g" && node.0 == 2)), node))

@@ -134,6 +134,8 @@ pub struct Variable {
     pub members: BTreeSet<String>,
     /// The locks that were held at every access.
     pub locks: BTreeSet<String>,
+    /// The accesses in the code that were seen to touch it.
+    pub sites: BTreeSet<String>,
     /// Its pairs.
     pub pairs: BTreeMap<PairKey, Observed>,
 }
@@ -156,6 +158,8 @@ pub struct Profile {
     pub program: String,
     /// Its variables, by name.
     pub variables: BTreeMap<String, Variable>,
+    /// By call that takes or gives back locks of the program, or waits: the classes of these locks.
+    pub calls: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Profile {
@@ -164,12 +168,16 @@ impl Profile {
         if self.program.is_empty() || (!other.program.is_empty() && other.program < self.program) {
             self.program.clone_from(&other.program);
         }
+        for (call, locks) in &other.calls {
+            self.calls.entry(call.clone()).or_default().extend(locks.iter().cloned());
+        }
         for (name, theirs) in &other.variables {
             let Some(ours) = self.variables.get_mut(name) else {
                 self.variables.insert(name.clone(), theirs.clone());
                 continue;
             };
             ours.members.extend(theirs.members.iter().cloned());
+            ours.sites.extend(theirs.sites.iter().cloned());
             ours.locks.retain(|lock| theirs.locks.contains(lock));
             for (key, seen) in &theirs.pairs {
                 match ours.pairs.get_mut(key) {
@@ -470,7 +478,8 @@ mod tests {
             for (key, (atomicity, locks)) in pairs {
                 variable.pairs.insert(key, Observed { atomicity, locks: lock_names(&locks) });
             }
-            profile.merge(&Profile { program: "p".into(), variables: BTreeMap::from([(name, variable)]) });
+            let variables = BTreeMap::from([(name, variable)]);
+            profile.merge(&Profile { program: "p".into(), variables, ..Profile::default() });
         }
         profile
     }

@@ -3,9 +3,11 @@
 //! ```text
 //! file     = "selvedge-atomicity 1" NL *line
 //! line     = "program" SP name
+//!          | "call" SP name *( SP lock )                  a call that takes or gives back locks of these classes
 //!          | "variable" SP name                           what follows is about it
 //!          | "member" SP name                             a variable that is part of it
 //!          | "locks" *( SP name )                         held at every access
+//!          | "site" SP name                               an access in the code that touches it
 //!          | "pair" SP atomicity SP function SP first SP second *( SP lock )
 //!          | "#" anything | ""                            passed over
 //! atomicity = "none" | "read" | "exclusive" | "top"
@@ -40,7 +42,7 @@ pub enum ProfileProblem {
     #[error("expected \"selvedge-atomicity 1\"; a file of another version needs another Selvedge")]
     Header,
     /// The first word is none of those that begin a line.
-    #[error("expected program, variable, member, locks or pair")]
+    #[error("expected program, call, variable, member, locks, site or pair")]
     Word,
     /// Too many or too few words.
     #[error("too many or too few words")]
@@ -63,12 +65,18 @@ impl Profile {
     /// The profile as text.
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\nprogram {}\n", escape(&self.program));
+        for (call, locks) in &self.calls {
+            let _ = writeln!(text, "call {}{}", escape(call), words(locks));
+        }
         for (name, variable) in &self.variables {
             let _ = writeln!(text, "\nvariable {}", escape(name));
             for member in &variable.members {
                 let _ = writeln!(text, "member {}", escape(member));
             }
             let _ = writeln!(text, "locks{}", words(&variable.locks));
+            for site in &variable.sites {
+                let _ = writeln!(text, "site {}", escape(site));
+            }
             for (key, seen) in &variable.pairs {
                 let [function, first, second] = [&key.function, &key.first, &key.second].map(|name| escape(name));
                 let locks = words(&seen.locks);
@@ -122,6 +130,20 @@ impl Reading {
                 }
                 let [name] = exactly(rest)?;
                 self.profile.program = name;
+            }
+            "call" => {
+                let mut rest = rest;
+                let call = rest.next().unwrap_or(Err(Words))?;
+                if self.profile.calls.insert(call, names(rest)?).is_some() {
+                    return Err(Again);
+                }
+            }
+            "site" => {
+                let [name] = exactly(rest)?;
+                let (_, variable) = self.open.as_mut().ok_or(NoVariable)?;
+                if !variable.sites.insert(name) {
+                    return Err(Again);
+                }
             }
             "variable" => {
                 let [name] = exactly(rest)?;
@@ -238,10 +260,11 @@ mod tests {
         let locks = || prop::collection::btree_set(name(), 0..3);
         let seen = (0..4_usize, locks()).prop_map(|(n, locks)| Observed { atomicity: Atomicity::ALL[n], locks });
         let key = (name(), name(), name()).prop_map(|(function, first, second)| PairKey { function, first, second });
-        let variable = (locks(), locks(), prop::collection::btree_map(key, seen, 0..4))
-            .prop_map(|(members, locks, pairs)| Variable { members, locks, pairs });
-        (name(), prop::collection::btree_map(name(), variable, 0..4))
-            .prop_map(|(program, variables)| Profile { program, variables })
+        let variable = (locks(), locks(), locks(), prop::collection::btree_map(key, seen, 0..4))
+            .prop_map(|(members, locks, sites, pairs)| Variable { members, locks, sites, pairs });
+        let calls = prop::collection::btree_map(name(), locks(), 0..3);
+        (name(), prop::collection::btree_map(name(), variable, 0..4), calls)
+            .prop_map(|(program, variables, calls)| Profile { program, variables, calls })
     }
 
     #[test]
@@ -250,9 +273,12 @@ mod tests {
         let key = PairKey { function: "pay(int, int)".into(), first: "bank.c:12".into(), second: "bank.c:14".into() };
         let seen = Observed { atomicity: Atomicity::Read, locks: BTreeSet::from(["log".into()]) };
         let members = BTreeSet::from(["balance".into(), "count".into()]);
-        let variable = Variable { members, locks: BTreeSet::new(), pairs: BTreeMap::from([(key, seen)]) };
+        let sites = BTreeSet::from(["bank.c:pay+2:5:w4".into()]);
+        profile.calls.insert("bank.c:pay+1:0:call".into(), BTreeSet::from(["log".into()]));
+        let variable = Variable { members, locks: BTreeSet::new(), sites, pairs: BTreeMap::from([(key, seen)]) };
         profile.variables.insert("balance+count".into(), variable);
-        let text = "selvedge-atomicity 1\nprogram bank\n\nvariable balance+count\nmember balance\nmember count\nlocks\n\
+        let text = "selvedge-atomicity 1\nprogram bank\ncall bank.c:pay+1:0:call log\n\nvariable balance+count\n\
+                    member balance\nmember count\nlocks\nsite bank.c:pay+2:5:w4\n\
                     pair read pay(int,%20int) bank.c:12 bank.c:14 log\n";
         assert_eq!(profile.to_text(), text);
         assert_eq!(Profile::from_text(text), Ok(profile));

@@ -13,7 +13,7 @@ use selvedge_sched::OpKind;
 
 use crate::detect::{self, slots};
 use crate::gate::{self, Arrival};
-use crate::{graph, guard, heal, shadow, sink, stream};
+use crate::{enforce, graph, guard, heal, shadow, sink, stream};
 
 macro_rules! default_entries {
     ($(($name:ident, $rw:ident, $size:literal, $flavour:ident))*) => {
@@ -86,6 +86,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
     }
     guard::access(addr, size, site);
     heal::access(addr, size, site);
+    enforce::access(site);
     detect::access(slots::Access { addr, size, writes: write, atomic: false }, site);
     match sink::observe() {
         Observe::Survey => return shadow::range(addr, size, write, site),
@@ -129,6 +130,7 @@ pub extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
     guard::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
     heal::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
+    enforce::access(site);
     stream::look(addr, SIZE);
     match sink::observe() {
         Observe::Record if site < 1 << pack::SHORT_SITE_BITS => stream::short_access(addr, site),

@@ -31,10 +31,12 @@ fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
         guard::access(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
+        crate::enforce::access(site & !POINT_AFTER);
         stream::look(addr, size);
     } else {
         guard::access(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
+        crate::enforce::access(site & !POINT_AFTER);
         let writes = kind != OpKind::Read;
         detect::access(detect::slots::Access { addr, size, writes, atomic: true }, site & !POINT_AFTER);
     }

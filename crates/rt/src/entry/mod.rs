@@ -5,6 +5,7 @@ pub mod access;
 pub mod annotation;
 pub mod atomic;
 pub mod copy;
+pub mod enforced;
 #[cfg(not(feature = "stub"))]
 pub mod fiber;
 pub mod function;
@@ -16,15 +17,26 @@ use selvedge_events::hooks::{Flavour, Hook, HookClass, HookIx, Rw};
 use selvedge_events::pack::SHORT_SITE_BITS;
 use selvedge_events::plan::Observe;
 
-use crate::{detect, gate, guard, heal, sink};
+use crate::{detect, enforce, gate, guard, heal, sink};
 
 /// The entry that an armed site of this hook is wired to under the current plan; `None` leaves the
 /// site disarmed.
 pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
+    if enforce::is_on()
+        && let Some(target) = enforced::door_target(hook, id)
+    {
+        return Some(target);
+    }
     match sink::observe() {
         _ if heal::is_own(id) => healed::target(hook, index),
         _ if gate::control::is_open() => controlled_target(hook, index, id),
         Observe::Nothing if detect::is_on() => watched_target(hook, index, id),
+        Observe::Nothing if enforce::is_on() => match hook.class {
+            _ if enforce::point_of(id) == 0 => None,
+            HookClass::Access { .. } => Some(enforced::target(hook)),
+            HookClass::Block => None,
+            _ => record_target(hook, index, id),
+        },
         Observe::Nothing => guarded_target(hook, index, id),
         Observe::Survey => survey_target(hook, index, id),
         Observe::Record => record_target(hook, index, id),

@@ -37,7 +37,7 @@ use selvedge_events::interpose::{INTERPOSED, Slot};
 
 use crate::gate::{self, time};
 use crate::thread_state::{self, ThreadState};
-use crate::{arch, sink, sys};
+use crate::{arch, enforce, sink, sys};
 use log::Ended;
 use recorder::{REGION_SHIFT, WAITED};
 
@@ -203,7 +203,7 @@ pub fn arrived() {
 /// A thread lives.
 pub fn enter(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
-    if is_on() {
+    if is_on() || enforce::is_on() {
         let own = core::ptr::from_ref(state) as usize;
         let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let _ = THREADS.iter().find(free);
@@ -212,7 +212,7 @@ pub fn enter(state: &mut ThreadState) {
 
 /// A thread ends.
 pub fn leave(state: &ThreadState) {
-    if is_on() {
+    if is_on() || enforce::is_on() {
         state.doing.store(0, Ordering::Release);
         let own = core::ptr::from_ref(state) as usize;
         if let Some(place) = THREADS.iter().find(|place| place.load(Ordering::Relaxed) == own) {
@@ -223,12 +223,20 @@ pub fn leave(state: &ThreadState) {
 }
 
 /// The threads that live, as far as there is room for them.
-fn threads() -> impl Iterator<Item = &'static ThreadState> {
+pub(crate) fn threads() -> impl Iterator<Item = &'static ThreadState> {
     THREADS.iter().filter_map(|place| {
         let at = place.load(Ordering::Acquire);
         // SAFETY: I2: states are never unmapped. Another thread's state is only looked at for its atomic field.
         (at != 0).then(|| unsafe { &*(at as *const ThreadState) })
     })
+}
+
+/// Whether every other thread that lives, or is about to, is blocked for as long as it takes.
+pub fn nobody_else_runs(state: &ThreadState) -> bool {
+    let own = core::ptr::from_ref(state) as usize;
+    let is_blocked = |other: &ThreadState| other.blocked.load(Ordering::Relaxed) != 0;
+    EXPECTED.load(Ordering::Acquire) == 0
+        && threads().all(|other| core::ptr::from_ref(other) as usize == own || is_blocked(other))
 }
 
 /// In a forked child: the calling thread is the only one.

@@ -199,6 +199,7 @@ fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
     guard::past();
     heal::past();
+    crate::enforce::event();
     section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);

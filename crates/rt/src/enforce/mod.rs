@@ -1,0 +1,272 @@
+//! Enforcement: locks around pairs of accesses that no other thread came between in runs that passed.
+//!
+//! Paper: Weeratunge et al., "Accentuating the Positive" (OOPSLA 2011), sections 7 and 9. Where locks are taken, weakened and given
+//! back is in the plan's table ([`selvedge_events::enforce`]); what that means is `analyze/atomicity/enforced.rs`, to which this keeps.
+//!
+//! A hook comes before its access, so what is to be done after one is *pending*: it is done at the thread's next hook, before anything
+//! else. A call's hook is its callee's entry, which knows where the call returns to, or the runtime's own function; what is to be
+//! done after it is done when the callee is left.
+//!
+//! Slots belong to activations, by their place on the context stack ([`crate::entry::function`]). Those of activations that are gone are
+//! given back at the next entry or exit: so it is after `longjmp` and exceptions.
+//!
+//! A thread that waits for another one loses its slots first. One that waits for a lock of the program loses them when somebody wants
+//! them and nobody else can run; that is coarser than the paper's chain of waiters, and never needs to know who holds what.
+//!
+//! Nothing here makes a program hang: a wait is bounded, and the thread goes on without the lock (an *escape*, counted).
+
+pub mod locks;
+pub mod log;
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use selvedge_events::enforce::{Action, Counter, Row, Table};
+use selvedge_events::interpose::Slot;
+
+use crate::thread_state::{self, ThreadState};
+use crate::{modules, sys};
+pub use locks::Own;
+
+/// The table, in pages of ours; 0 while there is none.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// Where the log goes: inside the plan's mapping.
+static DIR_AT: AtomicUsize = AtomicUsize::new(0);
+static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process has locks to keep.
+#[inline(always)]
+pub fn is_on() -> bool {
+    TABLE.load(Ordering::Relaxed) != 0
+}
+
+fn table() -> Option<&'static Table<'static>> {
+    let at = TABLE.load(Ordering::Acquire);
+    // SAFETY: I6: written once by `begin` before it was announced, in pages that are never unmapped.
+    (at != 0).then(|| unsafe { &*(at as *const Table<'static>) })
+}
+
+/// Takes a table into use, or says why not.
+pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static str> {
+    let Some(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
+    let payload_at = size_of::<Table<'static>>().next_multiple_of(64);
+    let locks_at = (payload_at + payload.len()).next_multiple_of(64);
+    let bytes = (locks_at + parsed.locks as usize * locks::SIZE).next_multiple_of(4096);
+    let Ok(page) = sys::mmap_anonymous(bytes) else { return Err("there is no memory") };
+    // The plan's file may be cut while the program runs: what is looked at all the time must not be in its mapping.
+    // SAFETY: fresh pages of ours with room for it.
+    let payload = unsafe {
+        core::ptr::copy_nonoverlapping(payload.as_ptr(), (page + payload_at) as *mut u8, payload.len());
+        core::slice::from_raw_parts((page + payload_at) as *const u8, payload.len())
+    };
+    let Some(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
+    // SAFETY: fresh pages of ours.
+    unsafe { (page as *mut Table<'static>).write(parsed) };
+    locks::begin(page + locks_at, parsed.locks, parsed.wait_ns);
+    DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
+    DIR_LEN.store(dir.len(), Ordering::Relaxed);
+    TABLE.store(page, Ordering::Release);
+    Ok(())
+}
+
+/// Opens the log of this process.
+pub fn open_log() {
+    let (at, len) = (DIR_AT.load(Ordering::Relaxed), DIR_LEN.load(Ordering::Relaxed));
+    if is_on() {
+        // SAFETY: I6: a part of the plan's mapping.
+        let dir = if at == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(at as *const u8, len) } };
+        log::open(dir);
+    }
+}
+
+/// The point of an armed id; 0 where there is none.
+pub fn point_of(id: u32) -> u32 {
+    table().map_or(0, |table| table.point_of(id))
+}
+
+/// Works on the thread's slots, unless a signal handler has interrupted that.
+fn work(work: impl FnOnce(&mut ThreadState, &'static Table<'static>)) {
+    let (Some(state), Some(table)) = (thread_state::current_or_adopt(), table()) else { return };
+    if state.internal > 0 {
+        return;
+    }
+    if state.enforce.at_work != 0 {
+        return log::count(Counter::Reentered, 1);
+    }
+    set_at_work(state, 1);
+    if state.enforce.pending != 0 {
+        let (row, activation) = (table.point(state.enforce.pending), state.enforce.pending_at);
+        state.enforce.pending = 0;
+        after(state, table, row, activation);
+    }
+    work(state, table);
+    set_at_work(state, 0);
+}
+
+fn set_at_work(state: &mut ThreadState, at_work: u32) {
+    // SAFETY: I4: this thread's own state; a handler may come between this store and the next.
+    unsafe { (&raw mut state.enforce.at_work).write_volatile(at_work) };
+}
+
+/// The activation that a function's slots belong to: the topmost of the function, or 0 where it is not known.
+fn activation(state: &ThreadState, table: &Table<'_>, function: u32) -> u32 {
+    let depth = (state.depth as usize).min(state.frames.len());
+    let frames = state.frames.get(..depth).unwrap_or(&[]);
+    let of = |site: u32| table.point(table.point_of(site)).function;
+    frames.iter().rposition(|frame| of(frame.site) == function).map_or(0, |at| at as u32 + 1)
+}
+
+fn before(state: &mut ThreadState, table: &Table<'_>, row: Row, activation: u32) {
+    for number in row.first..row.first + row.before {
+        act(state, table.action(number), activation);
+    }
+}
+
+fn after(state: &mut ThreadState, table: &Table<'_>, row: Row, activation: u32) {
+    let first = row.first + row.before;
+    for number in first..first + row.after {
+        act(state, table.action(number), activation);
+    }
+}
+
+fn act(state: &mut ThreadState, action: Action, activation: u32) {
+    let Action { what, mode, lock, slot } = action;
+    match what {
+        0 => locks::release(state, |held| held.lock == lock && held.slot == slot && held.activation == activation),
+        1 => locks::weaken(state, lock, (slot, activation), mode),
+        _ => locks::acquire(state, lock, (slot, activation), mode),
+    }
+}
+
+/// Before an access at an armed site, or at the begin of a block.
+#[inline]
+pub fn access(id: u32) {
+    if is_on() {
+        at(id);
+    }
+}
+
+#[inline(never)]
+fn at(id: u32) {
+    work(|state, table| {
+        let point = table.point_of(id);
+        let row = table.point(point);
+        if row.before + row.after == 0 {
+            return;
+        }
+        let activation = activation(state, table, row.function);
+        before(state, table, row, activation);
+        if row.after != 0 {
+            state.enforce.pending = point;
+            state.enforce.pending_at = activation;
+        }
+    });
+}
+
+/// The call that returns to a code address.
+fn call_to(table: &Table<'_>, pc: u64) -> Option<Row> {
+    let offset = u32::try_from(pc.checked_sub(modules::executable_base())?).ok()?;
+    table.call_to(offset).map(|number| table.call(number))
+}
+
+/// A function was entered by the call that returns to `pc`; its frame is the topmost.
+pub fn entered(pc: u64) {
+    work(|state, table| {
+        let depth = state.depth.saturating_sub(1);
+        // What was there before has been left without a word.
+        locks::release(state, |held| held.activation > depth);
+        if let Some(row) = call_to(table, pc) {
+            state.depth = depth;
+            let activation = activation(state, table, row.function);
+            state.depth = depth + 1;
+            before(state, table, row, activation);
+        }
+    });
+}
+
+/// A function was left that the call which returns to `pc` had entered; its frame is gone.
+pub fn left(pc: u64) {
+    work(|state, table| {
+        let depth = state.depth;
+        locks::release(state, |held| held.activation > depth);
+        if let Some(row) = call_to(table, pc) {
+            let activation = activation(state, table, row.function);
+            after(state, table, row, activation);
+        }
+    });
+}
+
+/// Whether an interposed function waits for another thread otherwise than for a lock.
+fn is_wait(slot: u16) -> bool {
+    use Slot as S;
+    const WAITS: [Slot; 11] = [
+        S::pthread_cond_wait,
+        S::pthread_cond_timedwait,
+        S::pthread_cond_clockwait,
+        S::cnd_wait,
+        S::cnd_timedwait,
+        S::pthread_barrier_wait,
+        S::sem_wait,
+        S::sem_timedwait,
+        S::sem_clockwait,
+        S::pthread_join,
+        S::thrd_join,
+    ];
+    WAITS.iter().any(|one| *one as u16 == slot)
+}
+
+/// An interposed function that may block is called.
+pub fn pend(slot: u16, pc: usize) {
+    work(|state, table| {
+        let row = call_to(table, pc as u64);
+        if let Some(row) = row {
+            let activation = activation(state, table, row.function);
+            before(state, table, row, activation);
+        }
+        state.enforce.call = row.map_or(0, |_| pc as u64);
+        if is_wait(slot) && locks::holds(state) {
+            log::count(Counter::Revoked, 1);
+            locks::release(state, |_| true);
+        }
+    });
+}
+
+/// It returned.
+pub fn unpend() {
+    work(|state, table| {
+        let pc = core::mem::take(&mut state.enforce.call);
+        if pc != 0
+            && let Some(row) = call_to(table, pc)
+        {
+            let activation = activation(state, table, row.function);
+            after(state, table, row, activation);
+        }
+    });
+}
+
+/// Something happens that has no actions of its own.
+#[inline]
+pub fn event() {
+    if is_on() {
+        work(|_, _| {});
+    }
+}
+
+/// A thread ends.
+pub fn leave(state: &mut ThreadState) {
+    if is_on() {
+        locks::release(state, |_| true);
+        locks::flush(state);
+        state.enforce.pending = 0;
+    }
+}
+
+/// In a forked child: nobody holds anything.
+pub fn after_fork(state: Option<&mut ThreadState>) {
+    if is_on() {
+        locks::after_fork();
+        if let Some(state) = state {
+            state.enforce = Own::default();
+        }
+        open_log();
+    }
+}
