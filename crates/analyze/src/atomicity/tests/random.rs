@@ -363,7 +363,8 @@ fn learn(case: &Case, seeds: &[u64]) -> Vec<Pair> {
     }
     let profile = Profile::from_text(&profile.to_text()).unwrap();
     let number = |text: &str| text.parse::<u32>().unwrap();
-    let point = |function: &str, label: &str| Some((FunctionId(number(function)), NodeId(number(label))));
+    let point =
+        |_: VariableId, function: &str, label: &str| Some((FunctionId(number(function)), NodeId(number(label))));
     let bound = bind(&profile, |name| Some(VariableId(number(name))), point);
     assert_eq!(bound.unknown, []);
     bound.pairs
