@@ -116,6 +116,25 @@ fn the_demo_is_a_hunt_that_ends_with_a_replay() {
     assert!(said.contains("overdrawn: the balance is -60"), "{said}");
 }
 
+/// Dies the first time, before it has shared anything.
+const DIES_ONCE: &str = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\nstatic int shared;\n\
+    static void *add(void *arg) { shared++; return arg; }\n\
+    int main(void) {\n  FILE *met = fopen(\"met\", \"r\");\n  if (!met) { fclose(fopen(\"met\", \"w\")); abort(); }\n  \
+    pthread_t t;\n  pthread_create(&t, 0, add, 0);\n  pthread_join(t, 0);\n  shared++;\n  return 0;\n}\n";
+
+#[test]
+fn a_survey_that_a_crash_cut_short_is_made_again() {
+    let place = Place::new();
+    std::fs::write(place.path().join("once.c"), DIES_ONCE).expect("written");
+    place.build("once.c", "once");
+    let recorded = place.selvedge(&["record", "--", "./once"]);
+    let said = text(&recorded.stderr);
+    assert_eq!(recorded.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("survey run 1 of 1").count(), 2, "{said}");
+    let shown = text(&place.selvedge(&["trace", "--variable", "=shared"]).stdout);
+    assert!(shown.contains("once.c:5"), "{shown}");
+}
+
 /// A thread that uses what another has yet to make.
 const EARLY_USE: &str = "#include <pthread.h>\n#include <assert.h>\nstatic int *made;\nstatic int value = 7;\n\
     static void *use(void *arg) { (void)arg; assert(*made == 7); return 0; }\n\

@@ -121,6 +121,9 @@ impl Surveyed {
     }
 }
 
+/// How many runs that a signal ended are made again.
+const MOST_CUT: u32 = 3;
+
 /// Surveys a program, or takes the kept survey.
 pub fn survey(
     request: &SurveyRequest<'_>,
@@ -144,7 +147,7 @@ pub fn survey(
     let mut tables = own_table(request);
     let mut survey = Survey::default();
     let mut images = Vec::new();
-    let (mut done, mut end, mut lost) = (0, None, false);
+    let (mut done, mut cut, mut end, mut lost) = (0, 0, None, false);
     while done < request.runs.max(1) {
         each(done + 1);
         let (ended, written) = run_once(request, &tables, input, &mut survey)?;
@@ -155,8 +158,11 @@ pub fn survey(
         for spec in images.iter().filter_map(ImageSites::table_spec) {
             tables.entry(spec.build_id.clone()).or_insert(spec);
         }
-        // A run that met an image without its table does not count, unless that was all it could do.
-        if tables.len() == known {
+        // A run that met an image without its table does not count, unless that was all it could do; nor does one
+        // that a crash cut short, as often as that may be chance.
+        let is_cut = matches!(ended, End::Signal(_)) && cut < MOST_CUT;
+        cut += u32::from(is_cut);
+        if tables.len() == known && !is_cut {
             done += 1;
         }
     }
