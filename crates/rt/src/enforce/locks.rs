@@ -52,13 +52,15 @@ pub struct Held {
 #[derive(Debug, Default)]
 pub struct Own {
     held: [Held; MOST],
-    /// Set while somebody works on `held`.
+    /// Who works on `held`: nobody, [`OWNER`] or [`OTHER`].
     guard: AtomicU32,
     /// Slots in use, at most.
     top: u32,
     taken: u32,
-    /// Set while a hook of this thread is at work.
-    pub at_work: u32,
+    /// Where the hook's frame is while one of this thread is at work; else 0.
+    pub at_work: usize,
+    /// Hooks that have interrupted it.
+    pub reentries: u32,
     /// The point whose actions after it are still to be done; 0 for none.
     pub pending: u32,
     /// Their activation.
@@ -66,6 +68,9 @@ pub struct Own {
     /// Where the interposed call returns to that the thread is in, if something is to be done after it.
     pub call: u64,
 }
+
+const OWNER: u32 = 1;
+const OTHER: u32 = 2;
 
 /// The locks are here.
 pub fn begin(at: usize, count: u32, wait_ns: u64) {
@@ -137,8 +142,8 @@ impl Lock {
 
 impl Own {
     /// Works on the slots alone. Whoever else does is quick: it never waits meanwhile.
-    fn alone<R>(&mut self, work: impl FnOnce(&mut Own) -> R) -> R {
-        while self.guard.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+    fn alone<R>(&mut self, who: u32, work: impl FnOnce(&mut Own) -> R) -> R {
+        while self.guard.compare_exchange_weak(0, who, Ordering::Acquire, Ordering::Relaxed).is_err() {
             core::hint::spin_loop();
         }
         let result = work(self);
@@ -197,6 +202,11 @@ impl Own {
     }
 }
 
+/// A handler has jumped out of a hook of this thread at work: its work on the slots is over, however far it was.
+pub fn abandon(state: &mut ThreadState) {
+    let _ = state.enforce.guard.compare_exchange(OWNER, 0, Ordering::AcqRel, Ordering::Relaxed);
+}
+
 /// Whether a thread holds anything.
 pub fn holds(state: &ThreadState) -> bool {
     state.enforce.top != 0
@@ -205,13 +215,13 @@ pub fn holds(state: &ThreadState) -> bool {
 /// Gives slots back.
 pub fn release(state: &mut ThreadState, mut goes: impl FnMut(&Held) -> bool) {
     if state.enforce.top != 0 {
-        state.enforce.alone(|own| own.give(&mut goes));
+        state.enforce.alone(OWNER, |own| own.give(&mut goes));
     }
 }
 
 /// Weakens a slot if it is held more strongly.
 pub fn weaken(state: &mut ThreadState, lock: u32, slot: (u32, u32), mode: u32) {
-    state.enforce.alone(|own| {
+    state.enforce.alone(OWNER, |own| {
         let before = own.mode(lock);
         if let Some(held) = own.find(lock, slot) {
             held.mode = held.mode.min(mode + 1);
@@ -229,7 +239,7 @@ pub fn acquire(state: &mut ThreadState, number: u32, slot: (u32, u32), mode: u32
     let Some(lock) = get(number) else { return };
     let wanted = mode + 1;
     let attempt = |state: &mut ThreadState| {
-        state.enforce.alone(|own| {
+        state.enforce.alone(OWNER, |own| {
             let has = own.mode(number);
             if has >= wanted {
                 return Some(own.set(number, slot, wanted));
@@ -318,7 +328,7 @@ fn revoke_blocked(state: &ThreadState, number: u32, wanted: u32) -> bool {
         // SAFETY: I4: another thread's slots are worked on under its `guard`, which it takes itself for all that it does with
         // them; states are never unmapped (I2).
         let theirs = unsafe { &mut *core::ptr::addr_of_mut!((*(at as *mut ThreadState)).enforce) };
-        theirs.alone(|theirs| {
+        theirs.alone(OTHER, |theirs| {
             let mode = theirs.mode(number);
             if mode != 0 && !fits(weight(mode), wanted) {
                 found = true;

@@ -24,8 +24,11 @@ use selvedge_events::enforce::{Action, Counter, Row, Table};
 use selvedge_events::interpose::Slot;
 
 use crate::thread_state::{self, ThreadState};
-use crate::{modules, sys};
+use crate::{arch, modules, sys};
 pub use locks::Own;
+
+/// Hooks that may interrupt one at work before its frame is taken for gone.
+const REENTRIES: u32 = 64;
 
 /// The table, in pages of ours; 0 while there is none.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
@@ -89,10 +92,17 @@ fn work(work: impl FnOnce(&mut ThreadState, &'static Table<'static>)) {
     if state.internal > 0 {
         return;
     }
+    let here = arch::stack_pointer();
     if state.enforce.at_work != 0 {
-        return log::count(Counter::Reentered, 1);
+        state.enforce.reentries += 1;
+        if here < state.enforce.at_work && state.enforce.reentries < REENTRIES {
+            return log::count(Counter::Reentered, 1);
+        }
+        // A handler jumped out of it. Frames above tell; those below are believed for a while.
+        locks::abandon(state);
     }
-    set_at_work(state, 1);
+    state.enforce.reentries = 0;
+    set_at_work(state, here);
     if state.enforce.pending != 0 {
         let (row, activation) = (table.point(state.enforce.pending), state.enforce.pending_at);
         state.enforce.pending = 0;
@@ -102,7 +112,7 @@ fn work(work: impl FnOnce(&mut ThreadState, &'static Table<'static>)) {
     set_at_work(state, 0);
 }
 
-fn set_at_work(state: &mut ThreadState, at_work: u32) {
+fn set_at_work(state: &mut ThreadState, at_work: usize) {
     // SAFETY: I4: this thread's own state; a handler may come between this store and the next.
     unsafe { (&raw mut state.enforce.at_work).write_volatile(at_work) };
 }
