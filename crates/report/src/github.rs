@@ -57,7 +57,7 @@ mod tests {
             thread: 1,
             op: "write".into(),
             function: Some("a::b<c, d>".into()),
-            file: Some("/work/a,b.c".into()),
+            file: Some("/home/me/a,b.c".into()),
             line: Some(4),
             column: Some(2),
             variable: Some("x\n::error::".into()),
@@ -71,12 +71,12 @@ mod tests {
         predicted.replay = Some("100%".into());
         let program = Program { path: "p".into(), build_id: String::new() };
         let report = Report::new(program, Runs::default(), vec![finding, refuted, predicted]);
-        let lines = annotations(&report, Path::new("/work"));
+        let lines = annotations(&report, Path::new("/home/me"));
         assert_eq!(
             lines,
             [
                 "::error file=a%2Cb.c,line=4,col=2,title=data race in a%3A%3Ab<c%2C d> / a%3A%3Ab<c%2C d>::\
-                 T1 write x%0A::error:: at /work/a,b.c:4%0Aharm: none seen; id 1f",
+                 T1 write x%0A::error:: at /home/me/a,b.c:4%0Aharm: none seen; id 1f",
                 "::notice title=deadlock::harm: none seen; id 2f%0Aagain: 100%25",
             ]
         );

@@ -311,14 +311,14 @@ mod tests {
 
     fn log(findings: Vec<Finding>) -> Value {
         let program = Program { path: "./p".into(), build_id: "ab".into() };
-        let options = SarifOptions { version: "1.2.3", root: Path::new("/work/src"), suite: "hunt" };
+        let options = SarifOptions { version: "1.2.3", root: Path::new("/home/me/src"), suite: "hunt" };
         sarif(&Report::new(program, Runs::default(), findings), &options)
     }
 
     fn race() -> Finding {
         let accesses = vec![
             access(1, "read", None, None),
-            access(2, "write", Some("/work/src/a b.c"), Some(9)),
+            access(2, "write", Some("/home/me/src/a b.c"), Some(9)),
             access(1, "read", Some("/usr/x.h"), Some(3)),
         ];
         let mut finding = Finding::new("00ff".into(), Kind::DataRace, accesses);

@@ -22,8 +22,11 @@ use crate::thread_state::ThreadState;
 const PLACES: usize = 64;
 /// How often a stalled thread looks around by itself.
 const LOOK_NS: u64 = 500_000;
-/// How long nobody else must have been able to run before a stall is given up.
+/// How long nobody else must have been able to run before one of several that are stalled goes on.
 const SETTLE_NS: u64 = 100_000;
+/// The same where only one is: a blocked thread may have been woken, and on a busy machine it takes long until it runs.
+/// The kernel could tell, but not without a descriptor, whose number the program might just then expect for its own.
+const GIVE_UP_NS: u64 = 1_000_000;
 const MONOTONIC: usize = 1;
 
 /// A stalled thread.
@@ -179,11 +182,11 @@ pub fn stall(
         }
         let mut nap = LOOK_NS;
         if nobody_can_come(state) {
-            if now.saturating_sub(*alone.get_or_insert(now)) >= SETTLE_NS {
-                match resolve(place, now, belongs) {
-                    Some(ended) => break ended,
-                    None => alone = None,
-                }
+            let since = *alone.get_or_insert(now);
+            if now.saturating_sub(since) >= SETTLE_NS
+                && let Some(ended) = resolve(place, since, now, belongs)
+            {
+                break ended;
             }
             nap = SETTLE_NS;
         } else {
@@ -223,9 +226,18 @@ fn nobody_can_come(state: &ThreadState) -> bool {
         })
 }
 
-/// Nobody can come: who of the stalled goes on? One whose access another one waits for; else the one that has waited
-/// longest. `None`: this one stays.
-fn resolve(place: &Place, now: u64, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<Ended> {
+/// The others that are stalled.
+fn others(place: &Place) -> impl Iterator<Item = &'static Place> {
+    let is_other = |other: &&Place| !core::ptr::eq(*other, place) && other.word.load(Ordering::Relaxed) != 0;
+    STALLED.iter().filter(is_other)
+}
+
+/// Nobody can come, `since` then: who of the stalled goes on? One whose access another one waits for; else the one that
+/// has waited longest. `None`: this one stays.
+fn resolve(place: &Place, since: u64, now: u64, belongs: &dyn Fn(u32, u32, bool) -> bool) -> Option<Ended> {
+    if others(place).next().is_none() {
+        return (now.saturating_sub(since) >= GIVE_UP_NS).then_some(Ended::Futile);
+    }
     // One decision at a time, and time for it to show.
     let last = DECIDED.load(Ordering::Relaxed);
     if now.saturating_sub(last) < SETTLE_NS {
@@ -233,13 +245,7 @@ fn resolve(place: &Place, now: u64, belongs: &dyn Fn(u32, u32, bool) -> bool) ->
     }
     DECIDED.compare_exchange(last, now, Ordering::AcqRel, Ordering::Relaxed).ok()?;
     let (word, site) = (place.word.load(Ordering::Relaxed), place.site.load(Ordering::Relaxed));
-    let others = || {
-        let is_other = |other: &&Place| !core::ptr::eq(*other, place) && other.word.load(Ordering::Relaxed) != 0;
-        STALLED.iter().filter(is_other)
-    };
-    if others().next().is_none() {
-        return Some(Ended::Futile);
-    }
+    let others = || others(place);
     if others().any(|other| other.let_go.load(Ordering::Relaxed) != 0) {
         return None;
     }
