@@ -61,6 +61,8 @@ counters! {
     Waited = "locks waited for",
     /// Waits that were given up: the thread went on without the lock.
     Escapes = "waits given up: the thread went on without the lock",
+    /// Locks that were given up for good.
+    Retired = "locks given up for good, after several such waits",
     /// Threads that lost their locks because they wait for others.
     Revoked = "threads that lost their locks because they waited for another one",
     /// Acquisitions that were left out because a thread held too many.

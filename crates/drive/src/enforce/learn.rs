@@ -61,12 +61,13 @@ impl<T: Ord + Clone> Numbered<T> {
     }
 }
 
-/// What is known of a thread's calls: the context, its return addresses with the outermost first, and a number for each activation.
+/// What is known of a thread's calls: the context, its return addresses with the outermost first, and the functions that are
+/// active, each with the call that the next one was entered by.
 #[derive(Debug, Default)]
 struct Calls {
     context: ContextId,
     pcs: Vec<u64>,
-    activations: Vec<u64>,
+    frames: Vec<Frame>,
 }
 
 struct Reading<'a> {
@@ -132,44 +133,42 @@ impl Reading<'_> {
         if let Some((_, key)) = self.labels.names.get(label as usize) {
             self.sites.entry(variable).or_default().insert(key.clone());
         }
-        let context = self.context(event, label);
         let holds = self.holding(event.thread);
         let does = if access.rw == Rw::Read { Access::Read } else { Access::Write };
-        let touch = Touch { thread: event.thread.0, access: does, context: &context, holds: &holds };
+        let Some(calls) = self.threads.get_mut(&event.thread.0) else { return };
+        if let Some(last) = calls.frames.last_mut() {
+            last.label = label;
+        }
+        let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds };
         self.learner.touch(variable, access.addr, &touch);
         self.touched.insert(access.addr, variable);
     }
 
-    /// Keeps the activations of the event's thread.
+    /// Keeps the active functions of the event's thread.
     fn follow(&mut self, event: &Event) {
-        let calls = self.threads.entry(event.thread.0).or_default();
+        let mut calls = self.threads.remove(&event.thread.0).unwrap_or_default();
+        let mut same = calls.pcs.len();
         if calls.context != event.context {
             calls.context = event.context;
-            calls.pcs = self.process.contexts().frames(event.context);
-            calls.pcs.reverse();
+            let mut pcs = self.process.contexts().frames(event.context);
+            pcs.reverse();
+            same = pcs.iter().zip(&calls.pcs).take_while(|(new, old)| new == old).count();
+            calls.pcs = pcs;
         }
-        calls.activations.truncate(event.kept as usize);
-        while calls.activations.len() < calls.pcs.len() {
-            self.next += 1;
-            calls.activations.push(self.next);
+        calls.frames.truncate((event.kept as usize).min(calls.pcs.len()));
+        // The last that stays may have been left by another call than before.
+        let first = calls.frames.len().min(same.saturating_sub(1));
+        for number in first..calls.pcs.len() {
+            let called = calls.pcs.get(number + 1).map(|pc| self.process.place_of(*pc));
+            let label = called.and_then(|place| self.point(place, false)).unwrap_or(u32::MAX);
+            if let Some(frame) = calls.frames.get_mut(number) {
+                frame.label = label;
+            } else {
+                self.next += 1;
+                calls.frames.push(Frame { activation: self.next, label });
+            }
         }
-        calls.activations.truncate(calls.pcs.len());
-    }
-
-    /// The active functions: each with the call that the next one was entered by, the last with the access.
-    fn context(&mut self, event: &Event, access: u32) -> Vec<Frame> {
-        let Some(calls) = self.threads.get(&event.thread.0) else { return Vec::new() };
-        let activations = calls.activations.clone();
-        let inner: Vec<u64> = calls.pcs.iter().skip(1).copied().collect();
-        let mut frames = Vec::new();
-        for (number, activation) in activations.into_iter().enumerate() {
-            let label = match inner.get(number) {
-                Some(pc) => self.point(self.process.place_of(*pc), false).unwrap_or(u32::MAX),
-                None => access,
-            };
-            frames.push(Frame { activation, label });
-        }
-        frames
+        self.threads.insert(event.thread.0, calls);
     }
 
     fn point(&mut self, place: Place, is_site: bool) -> Option<u32> {
@@ -191,6 +190,9 @@ impl Reading<'_> {
     }
 
     fn variable(&mut self, addr: u64) -> Option<u32> {
+        if let Some(known) = self.touched.get(&addr) {
+            return Some(*known);
+        }
         let name = self.name(addr)?;
         Some(self.variables.of(name))
     }

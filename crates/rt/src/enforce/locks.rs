@@ -1,7 +1,9 @@
 //! The locks, and who holds them how.
 //!
-//! A lock is a word: readers below, a bit for update, a bit for exclusive. A thread has it in the strongest mode of its slots, which
-//! are in its own state. Others look at these only to take them away from a thread that is blocked; `guard` is for that.
+//! A lock is a word: readers below, a bit for update, a bit for exclusive. A thread has it in the strongest mode of its slots,
+//! which are in its own state. Others look at these only to take them away from a thread that is blocked; `guard` is for
+//! that. A guard that is taken from one who is gone may leave a lock that nobody can give back: who wants it waits, and
+//! escapes.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,6 +20,8 @@ const MOST: usize = 32;
 /// How often a waiting thread looks around by itself.
 const LOOK_NS: u64 = 500_000;
 const MONOTONIC: usize = 1;
+/// Waits for a lock that are given up before the lock is: nobody will give it back any more, or it does not suit the program.
+const MOST_ESCAPES: u32 = 4;
 /// Acquisitions that are counted at a time.
 const BATCH: u32 = 256;
 
@@ -30,6 +34,8 @@ struct Lock {
     state: AtomicU64,
     bell: AtomicU32,
     waiters: AtomicU32,
+    /// Waits that were given up.
+    escapes: AtomicU32,
 }
 
 static LOCKS: AtomicUsize = AtomicUsize::new(0);
@@ -48,14 +54,37 @@ pub struct Held {
     mode: u32,
 }
 
+/// A [`Held`] in two words.
+#[derive(Debug, Default)]
+struct Cell(AtomicU64, AtomicU64);
+
+impl Cell {
+    // Relaxed: whoever looks has the guard, which orders it.
+    fn get(&self) -> Held {
+        let (first, second) = (self.0.load(Ordering::Relaxed), self.1.load(Ordering::Relaxed));
+        Held { lock: first as u32, slot: (first >> 32) as u32, activation: second as u32, mode: (second >> 32) as u32 }
+    }
+
+    fn put(&self, held: Held) {
+        self.0.store(u64::from(held.slot) << 32 | u64::from(held.lock), Ordering::Relaxed);
+        self.1.store(u64::from(held.mode) << 32 | u64::from(held.activation), Ordering::Relaxed);
+    }
+}
+
+/// The slots that a thread holds. Others may give them back in its name.
+#[derive(Debug, Default)]
+struct Slots {
+    held: [Cell; MOST],
+    /// Who works on them: nobody, [`OWNER`] or [`OTHER`].
+    guard: AtomicU32,
+    /// Slots in use, at most.
+    top: AtomicU32,
+}
+
 /// What a thread knows of its locks. All zeroes: nothing.
 #[derive(Debug, Default)]
 pub struct Own {
-    held: [Held; MOST],
-    /// Who works on `held`: nobody, [`OWNER`] or [`OTHER`].
-    guard: AtomicU32,
-    /// Slots in use, at most.
-    top: u32,
+    slots: Slots,
     taken: u32,
     /// Where the hook's frame is while one of this thread is at work; else 0.
     pub at_work: usize,
@@ -71,6 +100,9 @@ pub struct Own {
 
 const OWNER: u32 = 1;
 const OTHER: u32 = 2;
+/// How often the guard is tried, with a pause in between, before whoever has it is taken for gone: a handler jumped out of
+/// its work, or it was cancelled in the midst of it.
+const TRIES: u32 = 10_000;
 
 /// The locks are here.
 pub fn begin(at: usize, count: u32, wait_ns: u64) {
@@ -140,134 +172,149 @@ impl Lock {
     }
 }
 
-impl Own {
-    /// Works on the slots alone. Whoever else does is quick: it never waits meanwhile.
-    fn alone<R>(&mut self, who: u32, work: impl FnOnce(&mut Own) -> R) -> R {
+impl Slots {
+    /// Works on the slots alone; nothing where another is at it for long, unless they are this thread's own. Nobody waits
+    /// for anything meanwhile.
+    fn alone<R>(&self, who: u32, work: impl FnOnce(&Slots) -> R) -> Option<R> {
+        let mut tries = 0;
         while self.guard.compare_exchange_weak(0, who, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            tries += 1;
+            if tries > TRIES {
+                if who == OTHER {
+                    return None;
+                }
+                break;
+            }
+            if tries % 64 == 0 && !sink::is_sealed() {
+                sys::sched_yield();
+            }
             core::hint::spin_loop();
         }
         let result = work(self);
         self.guard.store(0, Ordering::Release);
-        result
+        Some(result)
     }
 
-    fn slots(&mut self) -> &mut [Held] {
-        let top = (self.top as usize).min(MOST);
-        self.held.get_mut(..top).unwrap_or_default()
+    fn used(&self) -> &[Cell] {
+        let top = self.top.load(Ordering::Relaxed) as usize;
+        self.held.get(..top.min(MOST)).unwrap_or_default()
     }
 
     /// The thread's mode of a lock.
-    fn mode(&mut self, lock: u32) -> u32 {
-        self.slots().iter().filter(|held| held.lock == lock).map(|held| held.mode).max().unwrap_or(0)
+    fn mode(&self, lock: u32) -> u32 {
+        let modes = self.used().iter().map(Cell::get).filter(|held| held.lock == lock).map(|held| held.mode);
+        modes.max().unwrap_or(0)
     }
 
-    fn find(&mut self, lock: u32, (slot, activation): (u32, u32)) -> Option<&mut Held> {
-        let is_it = |held: &&mut Held| {
+    fn find(&self, lock: u32, (slot, activation): (u32, u32)) -> Option<&Cell> {
+        self.used().iter().find(|cell| {
+            let held = cell.get();
             held.mode != 0 && held.lock == lock && held.slot == slot && held.activation == activation
-        };
-        self.slots().iter_mut().find(is_it)
+        })
     }
 
     /// Sets a slot; false where there is no room.
-    fn set(&mut self, lock: u32, slot: (u32, u32), mode: u32) -> bool {
-        if let Some(held) = self.find(lock, slot) {
-            held.mode = mode;
+    fn set(&self, lock: u32, slot: (u32, u32), mode: u32) -> bool {
+        let held = Held { lock, slot: slot.0, activation: slot.1, mode };
+        if let Some(cell) = self.find(lock, slot) {
+            cell.put(held);
             return true;
         }
-        let free = self.held.iter().position(|held| held.mode == 0);
-        let Some(place) = free.and_then(|at| self.held.get_mut(at)) else { return false };
-        *place = Held { lock, slot: slot.0, activation: slot.1, mode };
-        let top = free.map_or(0, |at| at as u32 + 1);
-        self.top = self.top.max(top);
+        let Some((at, cell)) = self.held.iter().enumerate().find(|(_, cell)| cell.get().mode == 0) else {
+            return false;
+        };
+        cell.put(held);
+        self.top.fetch_max(at as u32 + 1, Ordering::Relaxed);
         true
     }
 
-    /// Gives slots back; answers a lock that others may want now, one after the other.
-    fn give(&mut self, goes: &mut dyn FnMut(&Held) -> bool) {
-        for at in 0..self.top.min(MOST as u32) as usize {
-            let Some(held) = self.held.get(at).copied().filter(|held| held.mode != 0 && goes(held)) else { continue };
-            let before = self.mode(held.lock);
-            if let Some(place) = self.held.get_mut(at) {
-                place.mode = 0;
+    /// Gives slots back.
+    fn give(&self, goes: &mut dyn FnMut(&Held) -> bool) {
+        for cell in self.used() {
+            let held = cell.get();
+            if held.mode == 0 || !goes(&held) {
+                continue;
             }
-            let after = self.mode(held.lock);
-            if let Some(lock) = get(held.lock).filter(|_| after != before) {
-                lock.change(before, after);
-                lock.ring();
-            }
+            self.change(held.lock, || cell.put(Held::default()));
         }
-        while self.top > 0 && self.held.get(self.top as usize - 1).is_some_and(|held| held.mode == 0) {
-            self.top -= 1;
+        let top = self.used().iter().rposition(|cell| cell.get().mode != 0).map_or(0, |at| at as u32 + 1);
+        self.top.store(top, Ordering::Relaxed);
+    }
+
+    /// Changes slots of a lock to weaker modes, and the lock with them.
+    fn change(&self, number: u32, how: impl FnOnce()) {
+        let before = self.mode(number);
+        how();
+        let after = self.mode(number);
+        if let Some(lock) = get(number).filter(|_| after != before) {
+            lock.change(before, after);
+            lock.ring();
         }
     }
 }
 
 /// A handler has jumped out of a hook of this thread at work: its work on the slots is over, however far it was.
-pub fn abandon(state: &mut ThreadState) {
-    let _ = state.enforce.guard.compare_exchange(OWNER, 0, Ordering::AcqRel, Ordering::Relaxed);
+pub fn abandon(state: &ThreadState) {
+    let _ = state.enforce.slots.guard.compare_exchange(OWNER, 0, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Whether a thread holds anything.
 pub fn holds(state: &ThreadState) -> bool {
-    state.enforce.top != 0
+    state.enforce.slots.top.load(Ordering::Relaxed) != 0
 }
 
 /// Gives slots back.
-pub fn release(state: &mut ThreadState, mut goes: impl FnMut(&Held) -> bool) {
-    if state.enforce.top != 0 {
-        state.enforce.alone(OWNER, |own| own.give(&mut goes));
+pub fn release(state: &ThreadState, mut goes: impl FnMut(&Held) -> bool) {
+    if holds(state) {
+        state.enforce.slots.alone(OWNER, |slots| slots.give(&mut goes));
     }
 }
 
 /// Weakens a slot if it is held more strongly.
-pub fn weaken(state: &mut ThreadState, lock: u32, slot: (u32, u32), mode: u32) {
-    state.enforce.alone(OWNER, |own| {
-        let before = own.mode(lock);
-        if let Some(held) = own.find(lock, slot) {
-            held.mode = held.mode.min(mode + 1);
-        }
-        let after = own.mode(lock);
-        if let Some(lock) = get(lock).filter(|_| after != before) {
-            lock.change(before, after);
-            lock.ring();
+pub fn weaken(state: &ThreadState, lock: u32, slot: (u32, u32), mode: u32) {
+    state.enforce.slots.alone(OWNER, |slots| {
+        if let Some(cell) = slots.find(lock, slot) {
+            let held = cell.get();
+            slots.change(lock, || cell.put(Held { mode: held.mode.min(mode + 1), ..held }));
         }
     });
 }
 
 /// Takes a lock for a slot; waits, but not for ever.
 pub fn acquire(state: &mut ThreadState, number: u32, slot: (u32, u32), mode: u32) {
-    let Some(lock) = get(number) else { return };
+    let is_kept = |lock: &&Lock| lock.escapes.load(Ordering::Relaxed) < MOST_ESCAPES;
+    let Some(lock) = get(number).filter(is_kept) else { return };
     let wanted = mode + 1;
-    let attempt = |state: &mut ThreadState| {
-        state.enforce.alone(OWNER, |own| {
-            let has = own.mode(number);
+    let attempt = |state: &ThreadState| {
+        state.enforce.slots.alone(OWNER, |slots| {
+            let has = slots.mode(number);
             if has >= wanted {
-                return Some(own.set(number, slot, wanted));
+                return Some(slots.set(number, slot, wanted));
             }
             if !lock.change(has, wanted) {
                 return None;
             }
-            let set = own.set(number, slot, wanted);
+            let set = slots.set(number, slot, wanted);
             if !set {
                 lock.change(wanted, has);
                 lock.ring();
-            } else {
-                own.taken += 1;
             }
             Some(set)
-        })
+        })?
     };
     let done = match attempt(state) {
         Some(done) => done,
         None => {
             log::count(Counter::Waited, 1);
-            match wait(state, lock, number, wanted, &mut |state| attempt(state)) {
+            match wait(state, lock, number, wanted, &|state| attempt(state)) {
                 Some(done) => done,
-                None => return log::count(Counter::Escapes, 1),
+                None => return escape(lock),
             }
         }
     };
-    if !done {
+    if done {
+        state.enforce.taken += 1;
+    } else {
         log::count(Counter::NoRoom, 1);
     }
     if state.enforce.taken >= BATCH {
@@ -275,13 +322,22 @@ pub fn acquire(state: &mut ThreadState, number: u32, slot: (u32, u32), mode: u32
     }
 }
 
+/// The thread goes on without the lock.
+#[cold]
+fn escape(lock: &Lock) {
+    log::count(Counter::Escapes, 1);
+    if lock.escapes.fetch_add(1, Ordering::Relaxed) + 1 == MOST_ESCAPES {
+        log::count(Counter::Retired, 1);
+    }
+}
+
 /// Waits until an attempt has an answer; nothing after the longest time.
 fn wait(
-    state: &mut ThreadState,
+    state: &ThreadState,
     lock: &Lock,
     number: u32,
     wanted: u32,
-    attempt: &mut dyn FnMut(&mut ThreadState) -> Option<bool>,
+    attempt: &dyn Fn(&ThreadState) -> Option<bool>,
 ) -> Option<bool> {
     let ns = WAIT_NS.load(Ordering::Relaxed);
     if gate::is_on() && state.seat != 0 {
@@ -303,7 +359,7 @@ fn wait(
             break Some(done);
         }
         let left = ns.saturating_sub(sys::clock_ns(MONOTONIC).saturating_sub(begun));
-        if left == 0 {
+        if left == 0 || lock.escapes.load(Ordering::Relaxed) >= MOST_ESCAPES {
             break None;
         }
         if guard::nobody_else_runs(state) && revoke_blocked(state, number, wanted) {
@@ -325,10 +381,7 @@ fn revoke_blocked(state: &ThreadState, number: u32, wanted: u32) -> bool {
         if at == own || other.blocked.load(Ordering::Relaxed) != 2 {
             continue;
         }
-        // SAFETY: I4: another thread's slots are worked on under its `guard`, which it takes itself for all that it does with
-        // them; states are never unmapped (I2).
-        let theirs = unsafe { &mut *core::ptr::addr_of_mut!((*(at as *mut ThreadState)).enforce) };
-        theirs.alone(OTHER, |theirs| {
+        other.enforce.slots.alone(OTHER, |theirs| {
             let mode = theirs.mode(number);
             if mode != 0 && !fits(weight(mode), wanted) {
                 found = true;
@@ -353,5 +406,59 @@ pub fn after_fork() {
     for lock in (0..COUNT.load(Ordering::Relaxed)).filter_map(get) {
         lock.state.store(0, Ordering::Relaxed);
         lock.waiters.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock() -> Lock {
+        Lock {
+            state: AtomicU64::new(0),
+            bell: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+            escapes: AtomicU32::new(0),
+        }
+    }
+
+    #[test]
+    fn modes_fit_beside_each_other() {
+        // None, read, update, exclusive: who may have which while another has it.
+        let beside = [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]];
+        for (theirs, row) in (0..).zip(beside) {
+            for (mine, fits) in (0..).zip(row) {
+                let lock = lock();
+                assert!(lock.change(0, theirs));
+                assert_eq!(lock.change(0, mine), fits != 0, "{theirs} {mine}");
+                if fits != 0 {
+                    // What is given back leaves nothing.
+                    assert!(lock.change(mine, 0) && lock.change(theirs, 0));
+                    assert_eq!(lock.state.load(Ordering::Relaxed), 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_lock_is_had_in_the_strongest_mode_of_its_slots() {
+        let slots = Slots::default();
+        assert!(slots.set(7, (1, 1), 1) && slots.set(7, (2, 1), 3) && slots.set(8, (1, 1), 2));
+        assert_eq!((slots.mode(7), slots.mode(8), slots.mode(9)), (3, 2, 0));
+        slots.give(&mut |held| held.slot == 2);
+        assert_eq!((slots.mode(7), slots.mode(8)), (1, 2));
+        slots.give(&mut |held| held.activation == 1);
+        assert_eq!((slots.mode(7), slots.mode(8), slots.top.load(Ordering::Relaxed)), (0, 0, 0));
+        let room = (0..MOST as u32).filter(|slot| slots.set(1, (*slot, 0), 1)).count();
+        assert_eq!((room, slots.set(2, (0, 0), 1)), (MOST, false));
+    }
+
+    #[test]
+    fn a_guard_whose_owner_is_gone_is_taken_back() {
+        let slots = Slots::default();
+        slots.guard.store(OTHER, Ordering::Relaxed);
+        assert_eq!(slots.alone(OTHER, |_| ()), None);
+        assert_eq!(slots.alone(OWNER, |_| 5), Some(5));
+        assert_eq!(slots.alone(OTHER, |_| 6), Some(6));
     }
 }
