@@ -27,7 +27,7 @@ static void *withdraw(void *name) {
     pthread_setname_np(pthread_self(), name);
     pthread_barrier_wait(&opening);
     if (covers(80)) {
-        usleep(1000); /* a receipt is printed */
+        usleep(100000); /* a receipt is printed */
         take(80);
     }
     return NULL;
