@@ -270,7 +270,11 @@ impl Object {
         let time = self.touches;
         let held = || touch.holds.iter().map(|hold| (hold.class, hold.object));
         match &mut self.locks {
-            Some(locks) => locks.retain(|lock| held().any(|held| held == *lock)),
+            Some(locks) if locks.is_empty() => {}
+            Some(locks) => {
+                let held: BTreeSet<_> = held().collect();
+                locks.retain(|lock| held.contains(lock));
+            }
             None => self.locks = Some(held().collect()),
         }
         let mut found = true;
@@ -282,13 +286,19 @@ impl Object {
             } else {
                 Atomicity::Exclusive
             };
-            let both =
-                || touch.holds.iter().filter(|hold| last.holds.contains(hold)).map(|hold| (hold.class, hold.object));
+            let both = || -> BTreeSet<(u32, u64)> {
+                let before: BTreeSet<&Hold> = last.holds.iter().collect();
+                let held = touch.holds.iter().filter(|hold| before.contains(hold));
+                held.map(|hold| (hold.class, hold.object)).collect()
+            };
             match frontier(&last.context, touch.context) {
                 Some(key) => {
-                    let seen = self.pairs.entry(key).or_insert_with(|| (Atomicity::Top, both().collect()));
+                    let seen = self.pairs.entry(key).or_insert_with(|| (Atomicity::Top, both()));
                     seen.0 = seen.0.min(atomicity);
-                    seen.1.retain(|lock| both().any(|held| held == *lock));
+                    if !seen.1.is_empty() {
+                        let both = both();
+                        seen.1.retain(|lock| both.contains(lock));
+                    }
                 }
                 None => found = false,
             }

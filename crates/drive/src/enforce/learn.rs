@@ -87,6 +87,8 @@ struct Reading<'a> {
     points: BTreeMap<(u32, u32, bool), Option<u32>>,
     /// By address: the variable that was touched there.
     touched: BTreeMap<u64, u32>,
+    /// By lock and when it was taken: its class.
+    classes: BTreeMap<(u64, u64), Option<u32>>,
 }
 
 /// The profile of one recorded process.
@@ -106,6 +108,7 @@ pub fn learn(process: &Process, builds: &mut Builds, program: &str) -> Profile {
         held: Locksets::default(),
         points: BTreeMap::new(),
         touched: BTreeMap::new(),
+        classes: BTreeMap::new(),
     };
     for event in process.events() {
         reading.event(&event);
@@ -216,9 +219,15 @@ impl Reading<'_> {
         let held: Vec<(u64, u64)> = self.held.held(thread).iter().map(|held| (held.lock, held.since.index)).collect();
         let mut holds = Vec::new();
         for (object, number) in held {
-            if let Some(name) = self.name(object) {
-                holds.push(Hold { class: self.locks.of(name), object, number });
-            }
+            let class = match self.classes.get(&(object, number)) {
+                Some(class) => *class,
+                None => {
+                    let class = self.name(object).map(|name| self.locks.of(name));
+                    self.classes.insert((object, number), class);
+                    class
+                }
+            };
+            holds.extend(class.map(|class| Hold { class, object, number }));
         }
         holds
     }
