@@ -89,7 +89,7 @@ fn what_commands_write_is_what_the_schemas_say() {
     let lab = Lab::new();
     let program = built(&lab);
     let detect =
-        ["detect", "--runs", "5", "--strength", "1000", "--duration", "300us", "--overhead", "none", "--no-clip"];
+        ["detect", "--runs", "20", "--strength", "1000", "--duration", "5ms", "--overhead", "none", "--no-clip"];
     let hunt = ["hunt", "--runs", "3", "--budget", "20s"];
     for words in [&hunt[..], &detect[..]] {
         let outcome = found(&lab, &program, words);

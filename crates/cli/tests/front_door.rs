@@ -135,6 +135,25 @@ fn a_survey_that_a_crash_cut_short_is_made_again() {
     assert!(shown.contains("once.c:5"), "{shown}");
 }
 
+/// Dies whenever it can: the thread that dies comes first, the other one's access never.
+const DIES_OFTEN: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic int shared;\n\
+    static void *look(void *arg) {\n  if (shared == 0) abort();\n  return arg;\n}\n\
+    int main(void) {\n  pthread_t t;\n  FILE *calm = fopen(\"calm\", \"r\");\n  if (calm) shared = 1;\n  \
+    pthread_create(&t, 0, look, 0);\n  pthread_join(t, 0);\n  shared = 2;\n  return 0;\n}\n";
+
+#[test]
+fn what_a_survey_of_crashes_only_has_met_may_be_shared() {
+    let place = Place::new();
+    std::fs::write(place.path().join("often.c"), DIES_OFTEN).expect("written");
+    place.build("often.c", "often");
+    let surveyed = place.selvedge(&["record", "--survey-only", "--", "./often"]);
+    assert_eq!(text(&surveyed.stderr).matches("survey run 1 of 1").count(), 4, "{}", text(&surveyed.stderr));
+    std::fs::write(place.path().join("calm"), "").expect("written");
+    place.selvedge(&["record", "--", "./often"]);
+    let shown = text(&place.selvedge(&["trace", "--variable", "=shared"]).stdout);
+    assert!(shown.contains("often.c:6") && shown.contains("often.c:15"), "{shown}");
+}
+
 /// A thread that uses what another has yet to make.
 const EARLY_USE: &str = "#include <pthread.h>\n#include <assert.h>\nstatic int *made;\nstatic int value = 7;\n\
     static void *use(void *arg) { (void)arg; assert(*made == 7); return 0; }\n\

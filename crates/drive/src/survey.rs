@@ -147,11 +147,12 @@ pub fn survey(
     let mut tables = own_table(request);
     let mut survey = Survey::default();
     let mut images = Vec::new();
-    let (mut done, mut cut, mut end, mut lost) = (0, 0, None, false);
+    let (mut done, mut cut, mut whole, mut end, mut lost) = (0, 0, false, None, false);
     while done < request.runs.max(1) {
         each(done + 1);
         let (ended, written) = run_once(request, &tables, input, &mut survey)?;
         end = Some(ended);
+        whole |= !matches!(ended, End::Signal(_));
         lost |= !written;
         images = images_of(&survey).unwrap_or_default();
         let known = tables.len();
@@ -165,6 +166,9 @@ pub fn survey(
         if tables.len() == known && !is_cut {
             done += 1;
         }
+    }
+    if !whole {
+        survey.doubt();
     }
     if !lost {
         save(&file, &survey, done)?;

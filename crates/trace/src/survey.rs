@@ -44,6 +44,13 @@ pub struct Seen {
 }
 
 impl Survey {
+    /// No run went on to its end: what was met once may yet have been shared.
+    pub fn doubt(&mut self) {
+        for seen in self.images.values_mut().flat_map(|image| image.sites.values_mut()) {
+            (seen.shared, seen.on_stack) = (true, true);
+        }
+    }
+
     /// Adds what one process saw. Modules without a site are kept too: they were loaded.
     pub fn add_process(&mut self, process: &Process) {
         let file = process.file();

@@ -124,7 +124,12 @@ pub(crate) fn tell(
     summary(hunted, shown, quiet, alike);
     let found = findings.iter().any(Finding::is_error);
     output::deliver(&report(program, hunted, findings), &args.output, command)?;
-    Ok(if found { ExitCode::Findings.code() } else { ExitCode::Success.code() })
+    let failed = hunted.recorded.iter().any(|run| run.clip.wrong.is_some());
+    Ok(match (found, failed) {
+        (true, _) => ExitCode::Findings.code(),
+        (false, true) => ExitCode::SomeFailed.code(),
+        (false, false) => ExitCode::Success.code(),
+    })
 }
 
 /// Clips of those findings of a hunt whose ids are wanted, kept in the store: each finding as it was made to happen, and
@@ -374,7 +379,9 @@ fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) {
     if figures.tally.pass == 0 {
         note("no recorded run passed, so nothing was predicted; `selvedge explore` looks into failing runs");
     }
-    if shown == 0 {
+    if shown == 0 && hunted.recorded.iter().any(|run| run.clip.wrong.is_some()) {
+        note("no prediction came true that would say why runs failed: replay their clips");
+    } else if shown == 0 {
         note("nothing to report");
     }
 }
