@@ -19,6 +19,7 @@
 //! - **What cannot be broken.** A lock that is wanted after a wait cannot be had ahead, since the wait takes it away. A circle
 //!   of inserted locks alone is merged into one lock then. In any other, the pairs that make the cheapest edge from an inserted lock are left
 //!   unenforced, and reported. With no pairs there are no edges, so it ends.
+//! - **Circles of many locks** are not broken: that half of their inserted locks which has the most edges goes, with all pairs.
 //!
 //! The result has no circle with an inserted lock. Then a set of threads that wait for each other wait for locks of the program that these
 //! threads hold, and the original would stand still there too: see docs/design/enforcement.md.
@@ -35,6 +36,10 @@ use super::summaries::Summaries;
 
 /// What one hoisted acquisition costs beside the nodes over which its lock is held.
 const ACQUISITION: u64 = 4;
+
+/// Vertices of a circle that is not worth breaking: each round would look at thousands of edges, and move locks over most of
+/// the program.
+const LARGE: usize = 64;
 
 /// Why a pair is not enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,6 +178,11 @@ impl<'a> Resolver<'a> {
             return true;
         }
         let circles = orders.graph.circles();
+        let large: Vec<_> = circles.iter().filter(|circle| circle.len() > LARGE).collect();
+        if !large.is_empty() {
+            large.into_iter().for_each(|circle| self.thin(&orders.graph, circle));
+            return true;
+        }
         for circle in &circles {
             let cost = |held, wanted| self.cost(placement, orders, held, wanted);
             let decided = |held, wanted| self.decided.contains(&(whole(held), whole(wanted)));
@@ -262,6 +272,21 @@ impl<'a> Resolver<'a> {
                 self.drop_pairs(|pair| lock_of.get(&pair.variable).copied() == first);
             }
         }
+    }
+
+    /// A circle of many locks: those of its inserted ones that have the most edges go.
+    fn thin(&mut self, graph: &LockOrder, circle: &[Held]) {
+        let mut edges: BTreeMap<InsertedId, usize> = BTreeMap::new();
+        for (held, wanted) in graph.inside(circle) {
+            for lock in held.inserted().into_iter().chain(wanted.inserted()) {
+                *edges.entry(lock).or_default() += 1;
+            }
+        }
+        let mut locks: Vec<_> = edges.into_iter().map(|(lock, edges)| (edges, lock)).collect();
+        locks.sort_unstable_by(|one, other| other.cmp(one));
+        let gone: BTreeSet<_> = locks.iter().take(locks.len().div_ceil(2)).map(|(_, lock)| *lock).collect();
+        let lock_of = self.wanted.lock_of.clone();
+        self.drop_pairs(|pair| lock_of.get(&pair.variable).is_some_and(|lock| gone.contains(lock)));
     }
 
     fn merge(&mut self, locks: &BTreeSet<InsertedId>) {
