@@ -6,6 +6,8 @@
 //! - `selvedge record --survey-only --plan-only FILE --out DIR -- PROG`: writes to FILE a plan whose run surveys into DIR;
 //! - `selvedge record --plan-only FILE --out DIR -- PROG`: the same for a recorded run, armed by the surveys in DIR;
 //! - `SELVEDGE_PLAN=FILE PROG ARGS`: one run under the plan, without the command in between;
+//! - `selvedge profile DIR/direct --out FILE`, `selvedge enforce FILE --plan FILE --out DIR -- PROG`: a profile of recorded runs, and the
+//!   plan of a run with its locks;
 //! - a DIR that holds surveys can be copied, and several surveys in one DIR add up;
 //! - `selvedge trace --json --summary DIR/direct`: a line for each process, with numeric `events` and `bytes`.
 //!
@@ -18,6 +20,7 @@ use std::process::Command;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::enforce::programs::Locked;
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
 use crate::rank::programs::GraphSize;
@@ -92,6 +95,8 @@ pub enum Mode {
     Guard,
     /// Guarded, every shared access.
     GuardAll,
+    /// With locks around the pairs that were atomic in an earlier, recorded run.
+    Enforce,
     /// Under a plan by which the random strategy says who runs, armed likewise.
     Controlled,
     /// Under Helgrind.
@@ -110,6 +115,7 @@ impl Mode {
             | Mode::Learn
             | Mode::Guard
             | Mode::GuardAll
+            | Mode::Enforce
             | Mode::Controlled
             | Mode::Detect(_) => true,
         }
@@ -155,6 +161,7 @@ pub const COLUMNS: &[Column] = {
         column("graph", "graph", Wrapped(Gcc), Mode::Graph),
         column("guard", "guard", Wrapped(Gcc), Mode::Guard),
         column("guard-all", "guard, all", Wrapped(Gcc), Mode::GuardAll),
+        column("enforce", "enforce", Wrapped(Gcc), Mode::Enforce),
         column("controlled", "controlled", Wrapped(Gcc), Mode::Controlled),
         column("tsan", "gcc TSan", Tsan(Gcc), Mode::Plain),
         column("native-clang", "native, clang", Native(Clang), Mode::Plain),
@@ -363,24 +370,36 @@ impl Runner {
         Ok(result)
     }
 
-    /// Whether runs are guarded by what earlier ones taught.
-    pub fn guards(&self) -> bool {
-        matches!(self.mode, Mode::Guard | Mode::GuardAll)
+    /// Whether runs go by what earlier ones taught.
+    pub fn learns(&self) -> bool {
+        matches!(self.mode, Mode::Guard | Mode::GuardAll | Mode::Enforce)
     }
 
-    /// Runs `job` a few times so that a guard learns from it, and keeps that for the runs that follow.
+    /// Runs `job` so that a guard learns from it, or a profile, and keeps that for the runs that follow.
     pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<()> {
-        const RUNS: usize = 3;
-        let mode = std::mem::replace(&mut self.mode, Mode::Learn);
-        let result = self.begin().and_then(|()| (0..RUNS).try_for_each(|_| job(self).map(drop)));
+        let (learning, runs) = if self.mode == Mode::Enforce { (Mode::Record, 1) } else { (Mode::Learn, 3) };
+        let mode = std::mem::replace(&mut self.mode, learning);
+        let result = self.begin().and_then(|()| (0..runs).try_for_each(|_| job(self).map(drop)));
         self.mode = mode;
         result?;
+        if mode == Mode::Enforce {
+            let recorded = self.out.join("direct");
+            run_tool(
+                Command::new(self.selvedge_path()?).arg("profile").arg(&recorded).arg("--out").arg(self.profile()),
+            )?;
+            remove(&recorded)?;
+        }
         let kept = self.out.with_file_name("surveyed");
         remove(&kept)?;
         at("move", &self.out, fs::rename(&self.out, &kept))?;
         self.surveyed_bytes = folder_bytes(&kept);
         self.surveyed = Some(kept);
         Ok(())
+    }
+
+    /// Where the profile is.
+    pub fn profile(&self) -> PathBuf {
+        self.out.join("bench.profile")
     }
 
     /// Prepares a fresh place for the next run.
@@ -395,6 +414,7 @@ impl Runner {
                 | Mode::Learn
                 | Mode::Guard
                 | Mode::GuardAll
+                | Mode::Enforce
                 | Mode::Detect(_),
             ) => copy_folder(surveyed, &self.out),
             _ => at("create", &self.out, fs::create_dir_all(&self.out)),
@@ -416,6 +436,7 @@ impl Runner {
             Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
             Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
             Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
+            Mode::Enforce => plan = Some(self.enforcing(program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Detect(budget) => plan = Some(self.plan_of("detect", &["--overhead", budget], program)?),
             Mode::Helgrind => {
@@ -438,6 +459,11 @@ impl Runner {
             command.env("TSAN_OPTIONS", "report_bugs=0:exitcode=0");
         }
         Ok(command)
+    }
+
+    /// What locks did in the runs since [`Runner::begin`].
+    pub fn enforced(&self) -> Option<Locked> {
+        if self.mode == Mode::Enforce { Locked::of_run(&self.out, &self.profile()) } else { None }
     }
 
     /// How large a graph the runs since [`Runner::begin`] left.
@@ -464,6 +490,23 @@ impl Runner {
                 .arg(command)
                 .args(options)
                 .arg("--plan-only")
+                .arg(&file)
+                .arg("--out")
+                .arg(&self.out)
+                .arg("--")
+                .arg(program),
+        )?;
+        Ok(file)
+    }
+
+    fn enforcing(&mut self, program: &Path) -> Result<PathBuf> {
+        self.plans += 1;
+        let file = self.out.join(format!("bench-{}.plan", self.plans));
+        run_tool(
+            Command::new(self.selvedge_path()?)
+                .arg("enforce")
+                .arg(self.profile())
+                .arg("--plan")
                 .arg(&file)
                 .arg("--out")
                 .arg(&self.out)

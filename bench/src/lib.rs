@@ -20,6 +20,7 @@ pub mod callgrind;
 pub mod columns;
 pub mod controlled;
 pub mod detect;
+pub mod enforce;
 pub mod error;
 pub mod exec;
 pub mod explore;

@@ -232,7 +232,7 @@ impl<'a> Lane<'a> {
     fn survey(&mut self, size: Size) -> Result<()> {
         let (bench, program) = (self.bench, &self.program);
         self.runner.survey(|runner| bench.run(program, runner, size))?;
-        if self.runner.guards() {
+        if self.runner.learns() {
             self.runner.train(|runner| bench.run(program, runner, Size::Quick))?;
         }
         Ok(())
@@ -241,12 +241,12 @@ impl<'a> Lane<'a> {
     fn run(&mut self, size: Size) -> Result<()> {
         self.runner.begin()?;
         let sample = self.bench.run(&self.program, &mut self.runner, size);
-        let graph = self.runner.graph();
+        let (graph, locked) = (self.runner.graph(), self.runner.enforced());
         // The files go even when the run failed: a trace can be large.
         let trace = self.runner.finish();
         let mut sample = sample?;
         sample.trace = trace?;
-        sample.graph = graph;
+        (sample.graph, sample.locked) = (graph, locked);
         self.cell.runs.push(sample);
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::columns::{Build, Mode, Runner, Toolchain, Trace};
+use crate::enforce::programs::Locked;
 use crate::error::{BenchError, Result, at};
 use crate::exec::{Cost, Limits, Running, run_tool};
 use crate::rank::programs::GraphSize;
@@ -94,6 +95,8 @@ pub struct Sample {
     pub trace: Option<Trace>,
     /// For runs that collect a graph.
     pub graph: Option<GraphSize>,
+    /// For runs with locks.
+    pub locked: Option<Locked>,
     /// What the program said; must be the same in every column.
     #[serde(skip)]
     pub said: String,
@@ -284,6 +287,7 @@ fn sample(costs: &[Cost], said: String) -> Sample {
         seconds: costs.iter().map(|c| c.wall.as_secs_f64()).sum(),
         peak_kib: costs.iter().map(|c| c.peak_kib).max().unwrap_or(0),
         graph: None,
+        locked: None,
         trace: None,
         said,
     }

@@ -212,7 +212,8 @@ impl Enforced {
         let (pairs, left) = (self.resolved.wanted.pairs.len(), self.resolved.unenforced.len());
         let unknown = self.model.bound.unknown.len();
         let locks: BTreeSet<u32> = self.resolved.wanted.lock_of.values().map(|lock| lock.0).collect();
-        let mut text = format!("{pairs} pairs enforced by {} locks", locks.len());
+        let many = |count: usize| if count == 1 { "" } else { "s" };
+        let mut text = format!("{pairs} pair{} enforced by {} lock{}", many(pairs), locks.len(), many(locks.len()));
         if left > 0 {
             text += &format!("; {left} cannot be enforced");
         }

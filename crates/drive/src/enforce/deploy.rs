@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use selvedge_events::bytes::{array_at, u64_at};
-use selvedge_events::enforce::{COUNTERS, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX};
+use selvedge_events::enforce::{COUNTERS, Counter, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX};
 use selvedge_events::plan::{Intervene, Observe};
 
 use super::compile::Enforced;
@@ -25,14 +25,20 @@ pub fn deploy(store: &Store, enforced: &Enforced, plan: Option<&Path>) -> Result
     Ok(Deployed { plan, logs })
 }
 
-/// What all logs in a directory have counted, without what is zero.
-pub fn counters(logs: &Path) -> Vec<(u64, &'static str)> {
+/// What all logs in a directory have counted together, by counter.
+pub fn counted(logs: &Path) -> Vec<(Counter, u64)> {
     let files: Vec<PathBuf> =
         std::fs::read_dir(logs).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     let is_log = |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LOG_PREFIX));
     let bytes: Vec<Vec<u8>> = files.iter().filter(is_log).filter_map(|path| std::fs::read(path).ok()).collect();
     let whole = || bytes.iter().filter(|bytes| array_at(bytes, 0) == Some(LOG_MAGIC));
     let sum = |number: usize| whole().filter_map(|bytes| u64_at(bytes, LOG_COUNTERS + number * 8)).sum::<u64>();
-    let all = COUNTERS.iter().map(|(counter, text)| (sum(*counter as usize), *text));
-    all.filter(|(count, _)| *count > 0).collect()
+    COUNTERS.iter().map(|(counter, _)| (*counter, sum(*counter as usize))).collect()
+}
+
+/// The same in words, without what is zero; waits that were given up are told in any case.
+pub fn counters(logs: &Path) -> Vec<(u64, &'static str)> {
+    let all = counted(logs).into_iter().zip(COUNTERS).map(|((counter, count), (_, text))| (counter, count, *text));
+    let told = all.filter(|(counter, count, _)| *count > 0 || *counter == Counter::Escapes);
+    told.map(|(_, count, text)| (count, text)).collect()
 }

@@ -1,0 +1,69 @@
+//! Large programs: what is placed for the profile of a short recorded run, and what that costs in longer ones.
+
+use std::path::Path;
+
+use selvedge_drive::enforce::deploy::counted;
+use selvedge_events::enforce::Counter;
+use serde::Serialize;
+
+use crate::columns::{COLUMNS, Column, Tools};
+use crate::measure::{Measured, measure_in};
+use crate::options::Options;
+use crate::rows::ROWS;
+
+/// The programs.
+pub const PROGRAMS: [&str; 3] = ["pbzip2", "memcached", "zstd"];
+/// The columns, after the native one.
+pub const BESIDE: [&str; 3] = ["disarmed", "enforce", "tsan"];
+
+/// What locks did in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Locked {
+    /// Pairs in the profile that no lock of the program keeps.
+    pub pairs: usize,
+    /// Locks taken.
+    pub taken: u64,
+    /// Locks waited for.
+    pub waited: u64,
+    /// Waits that were given up.
+    pub escapes: u64,
+}
+
+impl Locked {
+    /// Of a run that left its logs below a folder.
+    pub fn of_run(dir: &Path, profile: &Path) -> Option<Locked> {
+        let profile = selvedge_drive::enforce::file::load(profile).ok()?;
+        let mut locked = Locked { pairs: profile.atomic_pairs().count(), ..Locked::default() };
+        for logs in std::fs::read_dir(dir.join("guard")).ok()?.flatten() {
+            for (counter, count) in counted(&logs.path()) {
+                match counter {
+                    Counter::Taken => locked.taken += count,
+                    Counter::Waited => locked.waited += count,
+                    Counter::Escapes => locked.escapes += count,
+                    _ => {}
+                }
+            }
+        }
+        Some(locked)
+    }
+}
+
+/// Measures the programs that are wanted.
+pub fn measure(tools: &Tools, options: &Options, say: &mut dyn FnMut(&str)) -> Vec<Measured> {
+    let columns: Vec<Column> =
+        COLUMNS.iter().filter(|column| column.key == "native" || BESIDE.contains(&column.key)).copied().collect();
+    let rows = ROWS.iter().filter(|row| PROGRAMS.contains(&row.key));
+    let wanted = rows.filter(|row| options.only.is_empty() || options.only.iter().any(|only| only == row.key));
+    wanted.map(|row| measure_in(&columns, *row, tools, options, say)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_columns_are_there() {
+        assert!(PROGRAMS.iter().all(|key| ROWS.iter().any(|row| row.key == *key)));
+        assert!(BESIDE.iter().all(|key| COLUMNS.iter().any(|column| column.key == *key)));
+    }
+}

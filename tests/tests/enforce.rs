@@ -1,0 +1,48 @@
+//! `profile` and `enforce`, as a user meets them: what passing runs show is kept in those that would fail.
+
+use std::path::Path;
+
+use selvedge_itest::{Ending, Lab, Outcome};
+
+/// Two threads append to a buffer; what one writes, the other writes over.
+const LOG: &str = include_str!("../../corpus/apache-log-buffer/buggy.c");
+
+#[test]
+fn pairs_of_passing_runs_are_kept() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("prog.c"), LOG).expect("written");
+    let dir = lab.path("");
+    let sh = |code: i32, script: &str| -> Outcome {
+        let env: [(&str, &Path); 2] = [("S", lab.selvedge()), ("D", dir.as_path())];
+        let done = lab.run_with(["sh", "-c", &format!("cd \"$D\"; {script}")], &env);
+        assert_eq!(done.ending, Ending::Exit(code), "{script}\n{}{}", done.stdout, done.stderr);
+        done
+    };
+    sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog");
+    let learnt = sh(0, "\"$S\" profile -n 40 -- ./prog");
+    assert!(learnt.stdout.contains("only those that passed count"), "{}", learnt.stdout);
+    assert!(learnt.stdout.contains("written to prog.profile"), "{}", learnt.stdout);
+
+    // Without the locks schedules fail, with them none does, and nobody had to go on without his lock.
+    let open = sh(66, "\"$S\" explore --schedules 200 -- ./prog");
+    assert!(!open.stderr.contains("200 pass, 0 fail"), "{}", open.stderr);
+    let kept = sh(0, "\"$S\" explore --schedules 200 --enforce prog.profile -- ./prog");
+    assert!(kept.stderr.contains("200 pass, 0 fail, 0 hang"), "{}", kept.stderr);
+    let verified = sh(0, "\"$S\" enforce prog.profile --verify .selvedge/clips/*.clip");
+    assert!(verified.stdout.contains("passes: ") && !verified.stdout.contains("still fails"), "{}", verified.stdout);
+
+    let run = sh(0, "\"$S\" enforce prog.profile -- ./prog");
+    assert!(run.stderr.contains(" enforced by 1 lock") && run.stderr.contains("locks taken"), "{}", run.stderr);
+    assert!(run.stderr.contains("selvedge: 0 waits given up"), "{}", run.stderr);
+    sh(0, "\"$S\" enforce prog.profile --plan p -- ./prog && SELVEDGE_PLAN=p ./prog");
+
+    let explained = sh(0, "\"$S\" enforce prog.profile --explain --graph order -- ./prog");
+    assert!(explained.stdout.contains("prog.c:"), "{}", explained.stdout);
+    let drawn = std::fs::read_to_string(lab.path("order-after.dot")).expect("a graph");
+    assert!(drawn.starts_with("digraph"), "{drawn}");
+
+    // A pair that is to be left alone is.
+    sh(0, "sed -i 's/ exclusive/ none/; s/ read$/ none/' prog.profile");
+    let nothing = sh(2, "\"$S\" enforce prog.profile -- ./prog");
+    assert!(nothing.stderr.contains("has no pairs"), "{}", nothing.stderr);
+}
