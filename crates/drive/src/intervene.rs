@@ -49,14 +49,6 @@ pub struct Interventions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterveneError {
-    /// The runtime does not have it.
-    #[error("--{} {}: this version of selvedge cannot {}", kind.name(), file.display(), kind.name())]
-    Unsupported {
-        /// What.
-        kind: Intervene,
-        /// Its file.
-        file: PathBuf,
-    },
     /// Its file.
     #[error("--{} {}: cannot read it", kind.name(), file.display())]
     Read {
@@ -110,18 +102,12 @@ pub enum InterveneError {
     Plan(#[from] WritePlanError),
 }
 
-/// The interventions that the runtime of this version has.
-const SUPPORTED: &[Intervene] = &[Intervene::Guard, Intervene::Heal, Intervene::Enforce];
-
 impl Asked {
     /// Adds one: invariants, or a plan that has a guard.
     pub fn add(&mut self, kind: Intervene, file: Option<&Path>) -> Result<(), InterveneError> {
         let Some(file) = file else { return Ok(()) };
         let read = |source| InterveneError::Read { kind, file: file.to_owned(), source };
         let path = file.canonicalize().map_err(read)?;
-        if !SUPPORTED.contains(&kind) {
-            return Err(InterveneError::Unsupported { kind, file: file.to_owned() });
-        }
         let bytes = std::fs::read(&path).map_err(read)?;
         if kind == Intervene::Heal {
             let source = heal_source(file, &bytes)?;

@@ -173,8 +173,9 @@ impl Function<'_> {
         let mut flowed = Flowed { released: vec![None; count], inside: vec![None; count], ..Flowed::default() };
         let nothing = Holds { each: BTreeMap::new(), always: Bits::none(self.placed.slots.len()) };
         before[0] = Some(nothing);
-        let mut work = vec![NodeId(0)];
-        while let Some(node) = work.pop() {
+        // In the order of the code, so that most joins are whole before they are looked at.
+        let mut work = BTreeSet::from([NodeId(0)]);
+        while let Some(node) = work.pop_first() {
             let (Some(holds), Some(depths)) = (&before[node.ix()], &depths[node.ix()]) else { continue };
             let mut holds = holds.clone();
             self.release(node, &mut holds);
@@ -184,7 +185,7 @@ impl Function<'_> {
             self.item(node, depths, &mut holds);
             for &next in self.flow.next(node) {
                 if join(&mut before[next.ix()], &holds) {
-                    work.push(next);
+                    work.insert(next);
                 }
             }
         }
