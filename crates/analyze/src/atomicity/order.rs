@@ -19,7 +19,7 @@
 //! - **What cannot be broken.** A lock that is wanted after a wait cannot be had ahead, since the wait takes it away. A circle
 //!   of inserted locks alone is merged into one lock then. In any other, the pairs that make the cheapest edge from an inserted lock are left
 //!   unenforced, and reported. With no pairs there are no edges, so it ends.
-//! - **Circles of many locks** are not broken: that half of their inserted locks which has the most edges goes, with all pairs.
+//! - **Circles of many locks** are not broken: the pairs that make the most edges go, until it is smaller.
 //!
 //! The result has no circle with an inserted lock. Then a set of threads that wait for each other wait for locks of the program that these
 //! threads hold, and the original would stand still there too: see docs/design/enforcement.md.
@@ -37,9 +37,9 @@ use super::summaries::Summaries;
 /// What one hoisted acquisition costs beside the nodes over which its lock is held.
 const ACQUISITION: u64 = 4;
 
-/// Vertices of a circle that is not worth breaking: each round would look at thousands of edges, and move locks over most of
-/// the program.
-const LARGE: usize = 64;
+/// Vertices of the largest circle that is broken edge by edge. In larger ones some pairs reach over most of the program, and
+/// hold their locks over most of its others: the rest is better off without them.
+const LARGE: usize = 16;
 
 /// Why a pair is not enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
         let circles = orders.graph.circles();
         let large: Vec<_> = circles.iter().filter(|circle| circle.len() > LARGE).collect();
         if !large.is_empty() {
-            large.into_iter().for_each(|circle| self.thin(&orders.graph, circle));
+            large.into_iter().for_each(|circle| self.thin(placement, &orders.graph, circle));
             return true;
         }
         for circle in &circles {
@@ -274,19 +274,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A circle of many locks: those of its inserted ones that have the most edges go.
-    fn thin(&mut self, graph: &LockOrder, circle: &[Held]) {
-        let mut edges: BTreeMap<InsertedId, usize> = BTreeMap::new();
-        for (held, wanted) in graph.inside(circle) {
-            for lock in held.inserted().into_iter().chain(wanted.inserted()) {
-                *edges.entry(lock).or_default() += 1;
+    /// A circle of many locks: the pairs that make the most of its edges go.
+    fn thin(&mut self, placement: &Placement, graph: &LockOrder, circle: &[Held]) {
+        let inside = graph.inside(circle);
+        let mut edges: BTreeMap<Pair, usize> = BTreeMap::new();
+        for edge in inside.iter().filter(|(held, _)| held.inserted().is_some()) {
+            for pair in self.makers(placement, graph, edge).pairs {
+                *edges.entry(pair).or_default() += 1;
             }
         }
-        let mut locks: Vec<_> = edges.into_iter().map(|(lock, edges)| (edges, lock)).collect();
-        locks.sort_unstable_by(|one, other| other.cmp(one));
-        let gone: BTreeSet<_> = locks.iter().take(locks.len().div_ceil(2)).map(|(_, lock)| *lock).collect();
-        let lock_of = self.wanted.lock_of.clone();
-        self.drop_pairs(|pair| lock_of.get(&pair.variable).is_some_and(|lock| gone.contains(lock)));
+        match edges.values().max() {
+            Some(most) => self.drop_pairs(|pair| edges.get(pair).is_some_and(|count| count * 4 > most * 3)),
+            None => self.give_up(placement, graph, circle),
+        }
     }
 
     fn merge(&mut self, locks: &BTreeSet<InsertedId>) {
