@@ -42,7 +42,7 @@ fn pairs_of_passing_runs_are_kept() {
     assert!(drawn.starts_with("digraph"), "{drawn}");
 
     // A pair that is to be left alone is.
-    sh(0, "sed -i 's/ exclusive/ none/; s/ read$/ none/' prog.profile");
+    sh(0, "sed -i 's/^pair exclusive/pair none/; s/^pair read/pair none/' prog.profile");
     let nothing = sh(2, "\"$S\" enforce prog.profile -- ./prog");
     assert!(nothing.stderr.contains("has no pairs"), "{}", nothing.stderr);
 }

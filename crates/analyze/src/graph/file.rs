@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Numbers up to the number of edges are in groups of seven bits, lowest first, with the top bit set on all but the last;
-//! from the sites on they are by [`super::coder`], each sort of number a column of its own. A count is runs, times and first. An edge's ends
+//! from the sites on they are by `coder`, each sort of number a column of its own. A count is runs, times and first. An edge's ends
 //! take about a byte: a site has few partners, and each of them few contexts. What a node's edges have is the most
 //! runs of one, the sum of times, and the least first: in a graph of one run nodes cost next to nothing.
 

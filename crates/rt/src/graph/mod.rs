@@ -1,5 +1,5 @@
 //! Communication graphs collected as the program runs, without a trace: for every location who wrote it last and who read
-//! it since, for every thread what it has lately seen of the others, and the edges in a table of the run's file ([`edges`]).
+//! it since, for every thread what it has lately seen of the others, and the edges in a table of the run's file (`edges`).
 //!
 //! Paper: Lucia and Ceze, "Finding concurrency bugs with context-aware communication graphs" (MICRO 2009), section 4.1.
 //! The rules are the coherent ones of `analyze::graph::software`, with what bounded memory and no order of all events take
@@ -15,7 +15,7 @@
 //! counted.
 //!
 //! Most accesses tell nothing new: a thread comes back to what it wrote itself, or reads again what another wrote. These take the
-//! short way ([`quiet`]), which finds the block in the thread's own memory and changes nothing that others look at
+//! short way (`quiet`), which finds the block in the thread's own memory and changes nothing that others look at
 //! but the cell. Budget: NOTE \[Budget\].
 //!
 //! NOTE \[Budget\]

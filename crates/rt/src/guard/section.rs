@@ -135,7 +135,7 @@ pub fn is_early(arrival: &Arrival) -> bool {
             .is_some_and(|state| violation(state, arrival.object, arrival.pc).is_some())
 }
 
-/// As [`wait`], under control: the strategy has chosen this thread, which now waits in the gate.
+/// As `wait`, under control: the strategy has chosen this thread, which now waits in the gate.
 pub fn wait_in_gate(visit: &Visit, arrival: &Arrival) -> bool {
     let (Some(state), Some(table)) = (thread_state::current().filter(|state| looks(state)), table()) else {
         return false;
