@@ -58,7 +58,7 @@ fn run() -> Result<()> {
         wanted.push(Wanted { name, source, variant: Variant::Correct, kernel: None });
     }
     let mut guards = Guards {
-        version: 1,
+        version: 2,
         machine: Machine::describe(),
         amounts: options.amounts,
         kernels: Vec::new(),

@@ -4,7 +4,7 @@ use selvedge_analyze::invariant::{Belonging, Colour, Invariants};
 use selvedge_drive::controlled::Prepared;
 use selvedge_drive::guard::train::{Schedules, TrainOptions, Trained, train};
 use selvedge_drive::run::Stop;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 
 use super::runs::{LIMIT, Subject, world};
@@ -17,7 +17,8 @@ pub struct Training {
     pub runs: u64,
     /// Those that passed, and were learnt from.
     pub passed: usize,
-    /// New members of each of these.
+    /// New members of each of these; written down as pairs of a run, from 1, and its members, where there are some.
+    #[serde(serialize_with = "sparse")]
     pub curve: Vec<usize>,
     /// All members.
     pub members: usize,
@@ -27,6 +28,10 @@ pub struct Training {
     pub converged: bool,
     /// Pairs that did not fit in logs.
     pub not_logged: u64,
+}
+
+fn sparse<S: Serializer>(curve: &[usize], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq((1_usize..).zip(curve).filter(|(_, new)| **new > 0))
 }
 
 impl Training {
@@ -105,6 +110,13 @@ mod tests {
         let site = plain.sites.get(&key("s")).expect("kept");
         assert!(site.allows(Some(&key("p")), true) && site.allows(None, false) && site.hits == 7);
         assert_eq!(plain.members(), 4);
+    }
+
+    #[test]
+    fn runs_without_new_members_are_not_written_down() {
+        let training = Training { curve: vec![5, 0, 0, 2, 0], ..Training::default() };
+        let json = serde_json::to_value(&training).expect("JSON");
+        assert_eq!(json["curve"], serde_json::json!([[1, 5], [4, 2]]));
     }
 
     #[test]
