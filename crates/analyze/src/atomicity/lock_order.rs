@@ -55,18 +55,28 @@ pub struct Cause {
     pub hoistable: bool,
 }
 
+/// Causes of one edge that are kept. One that has more is not broken: its lock would have to be moved in as many places.
+const MOST_CAUSES: usize = 16;
+
 /// The edges: what is held, what is wanted (with its mode), and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOrder {
-    /// By what is held and what is wanted.
+    /// By what is held and what is wanted; the first causes of each.
     pub edges: BTreeMap<(Held, Held), BTreeSet<Cause>>,
+    /// Edges that have more causes than are kept.
+    pub(super) many: BTreeSet<(Held, Held)>,
     /// Locks of which all modes count as in each other's way.
     pub(super) strict: BTreeSet<InsertedId>,
 }
 
 impl LockOrder {
     pub(super) fn add(&mut self, held: Held, wanted: Held, cause: Cause) {
-        self.edges.entry((held, wanted)).or_default().insert(cause);
+        let causes = self.edges.entry((held, wanted)).or_default();
+        if causes.len() < MOST_CAUSES {
+            causes.insert(cause);
+        } else if !causes.contains(&cause) {
+            self.many.insert((held, wanted));
+        }
     }
 
     /// The ways in which another thread can hold a lock and keep a thread that holds one from having it as it is wanted. A thread

@@ -19,6 +19,7 @@
 //! - **What cannot be broken.** A lock that is wanted after a wait cannot be had ahead, since the wait takes it away. A circle
 //!   of inserted locks alone is merged into one lock then. In any other, the pairs that make the cheapest edge from an inserted lock are left
 //!   unenforced, and reported. With no pairs there are no edges, so it ends.
+//! - **Crowds.** Where a function would hold more pairs at a point than a thread has room for, the widest of them are left unenforced first.
 //! - **Circles of many locks** are not broken: the pairs that make the most edges go, until it is smaller.
 //!
 //! The result has no circle with an inserted lock. Then a set of threads that wait for each other wait for locks of the program that these
@@ -41,6 +42,9 @@ const ACQUISITION: u64 = 4;
 /// hold their locks over most of its others: the rest is better off without them.
 const LARGE: usize = 16;
 
+/// Pairs that one function may hold at a point; a thread has room for as many slots. It also bounds what a flow carries.
+const MOST_HELD: usize = 32;
+
 /// Why a pair is not enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unenforced {
@@ -48,6 +52,8 @@ pub enum Unenforced {
     NoPath,
     /// Its lock would be part of a circle that cannot be broken.
     Circle,
+    /// More would be held at a time than a thread has room for.
+    Crowded,
 }
 
 /// A placement without circles.
@@ -92,6 +98,9 @@ pub fn resolve(program: &Program, pairs: Vec<Pair>) -> Resolved {
     let unresolved = place_with(program, &summaries, &wanted);
     let mut unenforced: Vec<_> = unresolved.impossible.iter().map(|pair| (*pair, Unenforced::NoPath)).collect();
     wanted.retain(|pair| !unresolved.impossible.contains(pair));
+    let crowded = crowded(&unresolved);
+    unenforced.extend(crowded.iter().map(|pair| (*pair, Unenforced::Crowded)));
+    wanted.retain(|pair| !crowded.contains(pair));
     let mut resolver = Resolver::new(program, &summaries, wanted);
     let mut look = resolver.look();
     let before = look.graph.clone();
@@ -108,6 +117,28 @@ pub fn resolve(program: &Program, pairs: Vec<Pair>) -> Resolved {
     }
     let merged = locks.into_values().filter(|variables| variables.len() > 1).collect();
     Resolved { wanted: resolver.wanted, placement, unresolved, before, after, merged, unenforced, rounds }
+}
+
+/// Where a function would hold too many, the widest go.
+fn crowded(placement: &Placement) -> BTreeSet<Pair> {
+    let mut gone = BTreeSet::new();
+    for placed in &placement.functions {
+        let mut held: Vec<BTreeSet<Pair>> = (0..placed.before.len() as u32)
+            .map(|node| placed.constraints_at(NodeId(node)).filter_map(|constraint| constraint.pair).collect())
+            .collect();
+        let mut widths: BTreeMap<Pair, usize> = BTreeMap::new();
+        for pair in held.iter().flatten() {
+            *widths.entry(*pair).or_default() += 1;
+        }
+        while let Some(most) = held.iter().max_by_key(|pairs| pairs.len()).filter(|pairs| pairs.len() > MOST_HELD) {
+            let Some(widest) = most.iter().copied().max_by_key(|pair| widths.get(pair)) else { break };
+            gone.insert(widest);
+            held.iter_mut().for_each(|pairs| {
+                pairs.remove(&widest);
+            });
+        }
+    }
+    gone
 }
 
 struct Resolver<'a> {
@@ -211,7 +242,8 @@ impl<'a> Resolver<'a> {
     /// What it costs to have the wanted lock ahead of the held one, wherever it is wanted under it; nothing if that cannot be.
     fn cost(&self, placement: &Placement, orders: &Orders, held: Held, wanted: Held) -> Option<u64> {
         let Held::Inserted(lock, mode) = wanted else { return None };
-        let causes = orders.graph.edges.get(&(held, wanted))?;
+        let causes =
+            orders.graph.edges.get(&(held, wanted)).filter(|_| !orders.graph.many.contains(&(held, wanted)))?;
         let weight = if mode == Mode::Exclusive { 2 } else { 1 };
         let one = |cause: &Cause| {
             let region = orders.region(self.program, placement, held, cause);

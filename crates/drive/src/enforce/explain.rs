@@ -19,6 +19,7 @@ impl Enforced {
             let why = match why {
                 Unenforced::NoPath => "no path leads from one to the other",
                 Unenforced::Circle => "its lock could deadlock",
+                Unenforced::Crowded => "too many would be held at a time",
             };
             let _ = writeln!(text, "not enforced, {why}: {}", self.pair(pair));
         }
