@@ -13,6 +13,7 @@
 //!
 //! The plans of controlled runs and of graphs come from the library ([`controlled`]): the command has none to start by hand.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -436,9 +437,14 @@ impl Runner {
             Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
             Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
             Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
-            Mode::Enforce => plan = Some(self.enforcing(program)?),
+            Mode::Enforce => {
+                let profile = self.profile().into_os_string();
+                plan = Some(self.plan_of(&[OsStr::new("enforce"), &profile, OsStr::new("--plan")], program)?);
+            }
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
-            Mode::Detect(budget) => plan = Some(self.plan_of("detect", &["--overhead", budget], program)?),
+            Mode::Detect(budget) => {
+                plan = Some(self.plan_of(&["detect", "--overhead", budget, "--plan-only"], program)?)
+            }
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server
                 // that asks for the usual 1024 asks for what it has.
@@ -479,34 +485,16 @@ impl Runner {
     }
 
     fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
-        self.plan_of("record", options, program)
+        self.plan_of(&[&["record"], options, &["--plan-only"]].concat(), program)
     }
 
-    fn plan_of(&mut self, command: &str, options: &[&str], program: &Path) -> Result<PathBuf> {
+    /// Has a command write a plan; its last word asks for that.
+    fn plan_of<W: AsRef<OsStr>>(&mut self, command: &[W], program: &Path) -> Result<PathBuf> {
         self.plans += 1;
         let file = self.out.join(format!("bench-{}.plan", self.plans));
         run_tool(
             Command::new(self.selvedge_path()?)
-                .arg(command)
-                .args(options)
-                .arg("--plan-only")
-                .arg(&file)
-                .arg("--out")
-                .arg(&self.out)
-                .arg("--")
-                .arg(program),
-        )?;
-        Ok(file)
-    }
-
-    fn enforcing(&mut self, program: &Path) -> Result<PathBuf> {
-        self.plans += 1;
-        let file = self.out.join(format!("bench-{}.plan", self.plans));
-        run_tool(
-            Command::new(self.selvedge_path()?)
-                .arg("enforce")
-                .arg(self.profile())
-                .arg("--plan")
+                .args(command)
                 .arg(&file)
                 .arg("--out")
                 .arg(&self.out)

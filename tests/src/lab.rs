@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::Ending;
 use crate::program::{Folder, Program, programs_dir};
 use crate::run::{Outcome, Run};
 use crate::selvedge_bin::find_selvedge;
@@ -99,6 +100,15 @@ impl Lab {
         }
         let run = Run { command: words, env: Vec::new(), dir: self.path(format!("run-{number}")), timeout: LIMIT };
         run.execute().unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
+    }
+
+    /// Runs a shell script in the lab's folder, with the tool as `$S`; it must end with this code.
+    pub fn sh(&self, code: i32, script: &str) -> Outcome {
+        let dir = self.path("");
+        let script = format!("cd \"$D\"; {script}");
+        let done = self.run_with(["sh", "-c", &script], &[("S", self.selvedge()), ("D", &dir)]);
+        assert_eq!(done.ending, Ending::Exit(code), "{script}\n{}{}", done.stdout, done.stderr);
+        done
     }
 
     /// Runs the tool.

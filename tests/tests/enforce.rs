@@ -1,8 +1,6 @@
 //! `profile` and `enforce`, as a user meets them: what passing runs show is kept in those that would fail.
 
-use std::path::Path;
-
-use selvedge_itest::{Ending, Lab, Outcome};
+use selvedge_itest::Lab;
 
 /// Two threads append to a buffer; what one writes, the other writes over.
 const LOG: &str = include_str!("../../corpus/apache-log-buffer/buggy.c");
@@ -11,13 +9,7 @@ const LOG: &str = include_str!("../../corpus/apache-log-buffer/buggy.c");
 fn pairs_of_passing_runs_are_kept() {
     let lab = Lab::new();
     std::fs::write(lab.path("prog.c"), LOG).expect("written");
-    let dir = lab.path("");
-    let sh = |code: i32, script: &str| -> Outcome {
-        let env: [(&str, &Path); 2] = [("S", lab.selvedge()), ("D", dir.as_path())];
-        let done = lab.run_with(["sh", "-c", &format!("cd \"$D\"; {script}")], &env);
-        assert_eq!(done.ending, Ending::Exit(code), "{script}\n{}{}", done.stdout, done.stderr);
-        done
-    };
+    let sh = |code: i32, script: &str| lab.sh(code, script);
     sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog");
     let learnt = sh(0, "\"$S\" profile -n 40 -- ./prog");
     assert!(learnt.stdout.contains("only those that passed count"), "{}", learnt.stdout);

@@ -1,8 +1,6 @@
 //! `heal`, as a user meets it: schedules that fail do not fail any more, and a plan is the same healing.
 
-use std::path::Path;
-
-use selvedge_itest::{Ending, Lab, Outcome};
+use selvedge_itest::Lab;
 
 /// Two tellers and a lost deposit.
 const BANK: &str = include_str!("../../corpus/bank-account/buggy.c");
@@ -11,13 +9,7 @@ const BANK: &str = include_str!("../../corpus/bank-account/buggy.c");
 fn sections_of_findings_and_files_are_kept() {
     let lab = Lab::new();
     std::fs::write(lab.path("prog.c"), BANK).expect("written");
-    let dir = lab.path("");
-    let sh = |code: i32, script: &str| -> Outcome {
-        let env: [(&str, &Path); 2] = [("S", lab.selvedge()), ("D", dir.as_path())];
-        let done = lab.run_with(["sh", "-c", &format!("cd \"$D\"; {script}")], &env);
-        assert_eq!(done.ending, Ending::Exit(code), "{script}\n{}{}", done.stdout, done.stderr);
-        done
-    };
+    let sh = |code: i32, script: &str| lab.sh(code, script);
     sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog && \"$S\" sections ./prog -o s");
     sh(66, "\"$S\" explore --schedules 200 --json f.json -- ./prog");
     for file in ["f.json", "s"] {

@@ -6,13 +6,11 @@ use selvedge_drive::enforce::deploy::counted;
 use selvedge_events::enforce::Counter;
 use serde::Serialize;
 
-use crate::columns::{COLUMNS, Column, Tools};
-use crate::measure::{Measured, measure_in};
+use crate::columns::Tools;
+use crate::measure::Measured;
 use crate::options::Options;
-use crate::rows::ROWS;
+use crate::rank::programs::measure_beside;
 
-/// The programs.
-pub const PROGRAMS: [&str; 3] = ["pbzip2", "memcached", "zstd"];
 /// The columns, after the native one.
 pub const BESIDE: [&str; 3] = ["disarmed", "enforce", "tsan"];
 
@@ -50,20 +48,16 @@ impl Locked {
 
 /// Measures the programs that are wanted.
 pub fn measure(tools: &Tools, options: &Options, say: &mut dyn FnMut(&str)) -> Vec<Measured> {
-    let columns: Vec<Column> =
-        COLUMNS.iter().filter(|column| column.key == "native" || BESIDE.contains(&column.key)).copied().collect();
-    let rows = ROWS.iter().filter(|row| PROGRAMS.contains(&row.key));
-    let wanted = rows.filter(|row| options.only.is_empty() || options.only.iter().any(|only| only == row.key));
-    wanted.map(|row| measure_in(&columns, *row, tools, options, say)).collect()
+    measure_beside(&BESIDE, tools, options, say)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::COLUMNS;
 
     #[test]
-    fn programs_and_columns_are_there() {
-        assert!(PROGRAMS.iter().all(|key| ROWS.iter().any(|row| row.key == *key)));
+    fn columns_are_there() {
         assert!(BESIDE.iter().all(|key| COLUMNS.iter().any(|column| column.key == *key)));
     }
 }

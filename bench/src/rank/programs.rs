@@ -50,8 +50,13 @@ impl GraphSize {
 
 /// Measures the programs that are wanted.
 pub fn measure(tools: &Tools, options: &Options, say: &mut dyn FnMut(&str)) -> Vec<Measured> {
+    measure_beside(&BESIDE, tools, options, say)
+}
+
+/// Measures the programs that are wanted in these columns, beside the native one.
+pub fn measure_beside(beside: &[&str], tools: &Tools, options: &Options, say: &mut dyn FnMut(&str)) -> Vec<Measured> {
     let columns: Vec<Column> =
-        COLUMNS.iter().filter(|column| column.key == "native" || BESIDE.contains(&column.key)).copied().collect();
+        COLUMNS.iter().filter(|column| column.key == "native" || beside.contains(&column.key)).copied().collect();
     let rows = ROWS.iter().filter(|row| PROGRAMS.contains(&row.key));
     let wanted = rows.filter(|row| options.only.is_empty() || options.only.iter().any(|only| only == row.key));
     wanted.map(|row| measure_in(&columns, *row, tools, options, say)).collect()
