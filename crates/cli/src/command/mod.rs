@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod bugs;
 pub(crate) mod build;
 pub(crate) mod cc;
 pub(crate) mod demo;
@@ -13,9 +14,11 @@ pub(crate) mod guarding;
 pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
+pub(crate) mod made;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod patch;
+pub(crate) mod phases;
 pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod pursued;
