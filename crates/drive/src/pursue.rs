@@ -97,7 +97,7 @@ pub fn pursue(
         .collect();
     let mut groups = unique(&told);
     let before = Instant::now();
-    prove(&told, &mut groups, budget / 4);
+    prove(&told, &mut groups, &stop.by(before + budget / 4));
     figures.analysis += before.elapsed();
     figures.predicted = groups.len() as u64;
     figures.proved = groups.iter().filter(|group| group.proved).count() as u64;
@@ -279,12 +279,11 @@ fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
 }
 
 /// Looks for a proof of one instance of each prediction, while there is time; those that have one come first.
-fn prove<'a>(told: &'a [Option<Told<'a>>], groups: &mut [Group<'a>], time: Duration) {
-    let begin = Instant::now();
+fn prove<'a>(told: &'a [Option<Told<'a>>], groups: &mut [Group<'a>], stop: &Stop) {
     let mut provers: Vec<Option<Prover<'_>>> = told.iter().map(|_| None).collect();
     for group in groups.iter_mut().filter(|group| !group.proved) {
         for at in 0..group.instances.len() {
-            let Some((run, foreseen)) = group.instances.get_mut(at).filter(|_| begin.elapsed() < time) else { break };
+            let Some((run, foreseen)) = group.instances.get_mut(at).filter(|_| !stop.is_set()) else { break };
             let (Some(Some(told)), Some(prover)) = (told.get(*run), provers.get_mut(*run)) else { continue };
             let prover = prover.get_or_insert_with(|| Prover::new(told.history));
             if let Some(proof) = told.outlook.prove(prover, &foreseen.prediction.goal) {

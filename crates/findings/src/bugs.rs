@@ -7,8 +7,9 @@
 //! - the program failed in the same way, and they share a line or a variable;
 //! - one of them was said to belong to the other ([`Finding::group`]).
 //!
-//! Errors that are related, be it through others, are one bug. What is no error (untried predictions, orders that did no harm) joins the
-//! bug that it is related to and never makes one bug of two. What was refuted belongs to none.
+//! Errors that are related, be it through others, are one bug. An atomic-set violation is about several variables, and what is no
+//! error (untried predictions, orders that did no harm) was not seen to be wrong: these join the bug that they are related to and never make one
+//! bug of two. What was refuted belongs to none.
 //!
 //! Everything here depends on what the findings say, never on the order in which they come.
 
@@ -44,22 +45,47 @@ pub fn bugs(findings: &[Finding]) -> Vec<Bug> {
     let mut best: Vec<usize> = (0..findings.len()).collect();
     best.sort_by_cached_key(|at| findings.get(*at).map(evidence));
     let of = |at: usize| known.get(at).filter(|known| known.finding.status != Status::Refuted);
-    let is_error = |at: usize| of(at).is_some_and(|known| known.finding.is_error());
+    let rank = |at: usize| of(at).map(|known| rank(known.finding));
     let related = |one: usize, other: usize| of(one).zip(of(other)).is_some_and(|(one, other)| one.is_related(other));
 
-    let mut bugs = parts(best.iter().copied().filter(|at| is_error(*at)), related);
-    let mut rest = Vec::new();
-    for at in best.iter().copied().filter(|at| of(*at).is_some() && !is_error(*at)) {
-        // Of several the first, as it has the better evidence.
-        match bugs.iter().position(|bug| bug.iter().any(|other| is_error(*other) && related(at, *other))) {
-            Some(bug) => bugs.get_mut(bug).into_iter().for_each(|bug| bug.push(at)),
-            None => rest.push(at),
+    let mut bugs: Vec<Vec<usize>> = Vec::new();
+    for turn in [Rank::Error, Rank::SetError, Rank::Remark] {
+        let mut rest = Vec::new();
+        let mut joined = Vec::new();
+        for at in best.iter().copied().filter(|at| rank(*at) == Some(turn)) {
+            // Of several the first, as it has the better evidence.
+            match bugs.iter().position(|bug| bug.iter().any(|other| related(at, *other))) {
+                Some(bug) => joined.push((bug, at)),
+                None => rest.push(at),
+            }
         }
+        for (bug, at) in joined {
+            bugs.get_mut(bug).into_iter().for_each(|bug| bug.push(at));
+        }
+        bugs.extend(parts(rest.into_iter(), related));
     }
-    bugs.extend(parts(rest.into_iter(), related));
+    let place: BTreeMap<usize, usize> = best.iter().copied().zip(0..).collect();
+    bugs.iter_mut().for_each(|bug| bug.sort_by_key(|at| place.get(at).copied()));
+    bugs.sort_by_key(|bug| bug.first().and_then(|at| place.get(at).copied()));
     bugs.into_iter()
         .filter_map(|bug| bug.split_first().map(|(lead, others)| Bug { lead: *lead, others: others.to_vec() }))
         .collect()
+}
+
+/// What a finding can do: make bugs, or join them. Each sort joins those before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    Error,
+    SetError,
+    Remark,
+}
+
+fn rank(finding: &Finding) -> Rank {
+    match (finding.is_error(), finding.kind) {
+        (true, Kind::AtomicSetViolation) => Rank::SetError,
+        (true, _) => Rank::Error,
+        (false, _) => Rank::Remark,
+    }
 }
 
 /// Findings in the order of their bugs, each with the id of the one that leads its bug; refuted ones come last and have none.
@@ -142,8 +168,8 @@ fn evidence(finding: &Finding) -> Evidence {
         Kind::Deadlock => 0,
         Kind::LostWakeup => 1,
         Kind::AtomicityViolation => 2,
-        Kind::AtomicSetViolation => 3,
-        Kind::OrderViolation => 4,
+        Kind::OrderViolation => 3,
+        Kind::AtomicSetViolation => 4,
         Kind::DataRace => 5,
     };
     let switches = finding.switches.unwrap_or(u64::MAX);
@@ -327,6 +353,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_about_several_variables_joins_the_worst_and_makes_no_one_of_two() {
+        let order = finding("order", Kind::OrderViolation, Harm::Crash, &["f:1 x", "g:2 x"]);
+        let race = finding("race", Kind::DataRace, Harm::NoneSeen, &["h:3 y", "h:3 y"]);
+        let set = finding("set", Kind::AtomicSetViolation, Harm::Crash, &["f:1 x", "g:2 x", "h:3 y", "h:3 y"]);
+        assert_eq!(ids(&[set.clone(), race, order]), [vec!["order", "set"], vec!["race"]]);
+        assert_eq!(ids(&[set]), [["set"]]);
+    }
+
+    #[test]
     fn what_is_said_to_belong_together_does() {
         let hang = finding("hang", Kind::Deadlock, Harm::Hang, &["a:1 m", "b:2 n"]);
         let mut order = finding("order", Kind::OrderViolation, Harm::Hang, &["f:1 x", "g:2 x"]);
@@ -374,10 +409,10 @@ mod tests {
             prop_assert_eq!(named(&told), bugs(&told));
         }
 
-        /// Against the definition: errors are in one bug where a chain of related errors leads from one to the other.
+        /// Against the definition: errors of one variable are in one bug where a chain of related ones leads from one to the other.
         #[test]
         fn errors_are_one_bug_where_a_chain_leads(list in prop::collection::vec(some_finding(), 0..10)) {
-            let errors: Vec<Finding> = list.into_iter().filter(Finding::is_error).collect();
+            let errors: Vec<Finding> = list.into_iter().filter(|one| rank(one) == Rank::Error).collect();
             let known: Vec<Known<'_>> = errors.iter().map(Known::of).collect();
             let mut reach: Vec<Vec<bool>> = known.iter()
                 .map(|one| known.iter().map(|other| one.is_related(other)).collect())

@@ -38,6 +38,8 @@ pub(crate) struct Bugs {
     pub(crate) rest: Vec<Finding>,
     /// Of these, orders that could be turned around and did no harm.
     pub(crate) quiet: u32,
+    /// Bugs that are not shown because a baseline has them.
+    pub(crate) hidden: usize,
 }
 
 /// How bugs are shown.
@@ -155,15 +157,16 @@ impl Bugs {
         shown.chain(self.rest).collect()
     }
 
-    /// Writes all that is shown; nothing where there is nothing.
-    pub(crate) fn write(&self, program: &Path, verbose: bool, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes all that is shown, with `more` above the last line; nothing where there is nothing.
+    pub(crate) fn write(&self, program: &Path, verbose: bool, more: &str, out: &mut dyn Write) -> io::Result<()> {
         if self.shown.is_empty() {
-            return Ok(());
+            return write!(out, "{more}");
         }
         self.write_overview(program, out)?;
         for bug in &self.shown {
             bug.write(verbose, out)?;
         }
+        write!(out, "{more}")?;
         let harmful = self.shown.iter().filter(|bug| bug.lead.harm != Harm::NoneSeen).count();
         let findings: usize = self.shown.iter().map(|bug| 1 + bug.others.len()).sum();
         writeln!(

@@ -166,6 +166,7 @@ fn compare(baseline: &Baseline, bugs: &mut Bugs, new_only: bool) -> Seen {
         known += usize::from(is_known);
         std::iter::once(&mut bug.lead).chain(&mut bug.others).for_each(|finding| finding.known = Some(is_known));
         if is_known && new_only {
+            bugs.hidden += 1;
             hidden.push(bug.lead);
             hidden.extend(bug.others);
         } else {
@@ -186,8 +187,8 @@ fn tell(
 ) -> Result<u8, Failure> {
     let args = hunting.args;
     let mut out = anstream::stdout().lock();
-    bugs.write(&program.program, args.trying.verbose, &mut out)?;
-    phases::write_ranking(ranking.as_deref(), &mut out)?;
+    let suspicious = phases::ranking_text(ranking.as_deref());
+    bugs.write(&program.program, args.trying.verbose, &suspicious, &mut out)?;
     out.flush()?;
     drop(out);
     pursued::note_failed(hunted, clips)?;

@@ -2,7 +2,6 @@
 //! bug that did harm. Each phase has a share of the budget and says what it did in one line.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -111,20 +110,21 @@ pub(crate) fn rank(hunting: &Hunting<'_>, hunted: &Hunted) -> Result<Option<Vec<
     Ok(Some(points).filter(|points| !points.is_empty()))
 }
 
-/// Writes the top of a ranking.
-pub(crate) fn write_ranking(points: Option<&[RankedPoint]>, out: &mut dyn Write) -> io::Result<()> {
+/// The top of a ranking.
+pub(crate) fn ranking_text(points: Option<&[RankedPoint]>) -> String {
     /// Lines that are shown.
     const TOP: usize = 3;
-    let Some(points) = points else { return Ok(()) };
-    writeln!(out, "\nMost suspicious lines, by what failing runs have that passing runs have not:")?;
+    let Some(points) = points else { return String::new() };
+    let mut text = String::from("\nMost suspicious lines, by what failing runs have and passing runs have not:\n");
     for point in points.iter().take(TOP) {
         let file = point.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file)).unwrap_or("?");
         let line = point.line.map(|line| format!(":{line}")).unwrap_or_default();
         let function = point.function.as_ref().map(|function| format!(" in {function}")).unwrap_or_default();
-        writeln!(out, "{:>3}  {}  {:.2}", point.rank, printable(&format!("{file}{line}{function}")), point.score)?;
-        writeln!(out, "     {}", printable(&point.why))?;
+        let place = printable(&format!("{file}{line}{function}"));
+        text.push_str(&format!("{:>3}  {place}  {:.2}\n     {}\n", point.rank, point.score, printable(&point.why)));
     }
-    Ok(())
+    text.push('\n');
+    text
 }
 
 /// Makes a guard for each bug that did harm, and checks it.

@@ -66,7 +66,7 @@ pub(crate) fn tell(
     let how = HowShown { program: &name, clips: &clips, all: args.all, timeout: args.timeout, until: None };
     let bugs = Bugs::of(hunted, &how)?;
     let mut out = anstream::stdout().lock();
-    bugs.write(&program.program, args.verbose, &mut out)?;
+    bugs.write(&program.program, args.verbose, "", &mut out)?;
     out.flush()?;
     drop(out);
     note_failed(hunted, &clips)?;
@@ -128,7 +128,9 @@ pub(crate) fn summary(hunted: &Hunted, bugs: &Bugs) {
     if figures.tally.pass == 0 {
         note("no recorded run passed, so nothing was predicted; `selvedge explore` looks into failing runs");
     }
-    if shown == 0 && hunted.recorded.iter().any(|run| run.clip.wrong.is_some()) {
+    if shown == 0 && bugs.hidden > 0 {
+        note("nothing new to report");
+    } else if shown == 0 && hunted.recorded.iter().any(|run| run.clip.wrong.is_some()) {
         note("no prediction came true that would say why runs failed: replay their clips");
     } else if shown == 0 {
         note("nothing to report");
