@@ -13,6 +13,7 @@ pub(crate) mod guarding;
 pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
+pub(crate) mod latest;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod patch;
