@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod cc;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod detect;
 pub(crate) mod enforce;
@@ -13,6 +14,7 @@ pub(crate) mod guarding;
 pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
+pub(crate) mod man;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod patch;
@@ -21,6 +23,7 @@ pub(crate) mod profile;
 pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
+pub(crate) mod reference;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
