@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod cc;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod detect;
 pub(crate) mod enforce;
@@ -14,6 +15,7 @@ pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod latest;
+pub(crate) mod man;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod patch;
@@ -22,6 +24,7 @@ pub(crate) mod profile;
 pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
+pub(crate) mod reference;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
