@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod build;
+pub(crate) mod cargo;
 pub(crate) mod cc;
 pub(crate) mod demo;
 pub(crate) mod detect;
@@ -24,6 +25,7 @@ pub(crate) mod record;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
+pub(crate) mod rustc;
 pub(crate) mod sections;
 pub(crate) mod sites;
 pub(crate) mod trace;
