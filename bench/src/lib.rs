@@ -36,5 +36,6 @@ pub mod predict;
 pub mod rank;
 pub mod real;
 pub mod rows;
+pub mod rustsec;
 pub mod sources;
 pub mod table;

@@ -2,7 +2,7 @@
 //!
 //! [`exit`] is the table of exit codes, [`outcome`] the label of a run, [`report`] the JSON that every
 //! command with findings can write, [`ranking`] what rankings add to it, [`bugs`] which findings have one root cause, [`baseline`] which
-//! are known already. Fields are only ever added; a change of meaning raises
+//! are known already, [`suppression`] what users do not want to see again. Fields are only ever added; a change of meaning raises
 //! [`report::VERSION`].
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ pub mod exit;
 pub mod outcome;
 pub mod ranking;
 pub mod report;
+pub mod suppression;
 
 pub use bugs::Bug;
 pub use exit::{EXIT_CODES, ExitCode};

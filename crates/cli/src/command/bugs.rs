@@ -14,6 +14,7 @@ use selvedge_report::view::printable;
 use crate::command::guarding::counted;
 use crate::command::made::{Made, Shown, gather, show};
 use crate::messages::Failure;
+use crate::outlet::Outlet;
 
 /// A bug that is shown.
 pub(crate) struct Bug {
@@ -59,9 +60,10 @@ pub(crate) struct HowShown<'a> {
 
 impl Bugs {
     /// Groups the findings of a hunt, and runs the one that shows each bug best once more to tell it.
-    pub(crate) fn of(hunted: &Hunted, how: &HowShown<'_>) -> Result<Bugs, Failure> {
-        let mut made: Vec<Option<Made<'_>>> =
-            gather(hunted, how.clips, how.program, how.all)?.into_iter().map(Some).collect();
+    pub(crate) fn of(hunted: &Hunted, how: &HowShown<'_>, outlet: &mut Outlet<'_>) -> Result<Bugs, Failure> {
+        let all = gather(hunted, how.clips, how.program, how.all)?;
+        let (hidden, made): (Vec<_>, Vec<_>) = all.into_iter().partition(|made| outlet.hides(&made.finding));
+        let mut made: Vec<Option<Made<'_>>> = made.into_iter().map(Some).collect();
         let findings: Vec<Finding> = made.iter().flatten().map(|made| made.finding.clone()).collect();
         let mut told = Bugs::default();
         for bug in bugs(&findings) {
@@ -79,7 +81,11 @@ impl Bugs {
                 told.rest.push(with_group(made.finding, &id));
             }
         }
-        told.rest.extend(made.into_iter().flatten().map(|refuted| refuted.finding));
+        told.rest.extend(made.into_iter().flatten().chain(hidden).map(|made| made.finding));
+        // What a run that shows a bug tells may be suppressed where the prediction was not.
+        let (hidden, shown): (Vec<_>, Vec<_>) = told.shown.into_iter().partition(|bug| outlet.hides(&bug.lead));
+        told.shown = shown;
+        told.rest.extend(hidden.into_iter().flat_map(|bug| std::iter::once(bug.lead).chain(bug.others)));
         Ok(told)
     }
 
@@ -157,8 +163,15 @@ impl Bugs {
         shown.chain(self.rest).collect()
     }
 
+    /// All that is shown, as [`Bugs::write`] writes it.
+    pub(crate) fn text(&self, program: &Path, verbose: bool, more: &str) -> io::Result<String> {
+        let mut text = Vec::new();
+        self.write(program, verbose, more, &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Writes all that is shown, with `more` above the last line; nothing where there is nothing.
-    pub(crate) fn write(&self, program: &Path, verbose: bool, more: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&self, program: &Path, verbose: bool, more: &str, out: &mut dyn Write) -> io::Result<()> {
         if self.shown.is_empty() {
             return write!(out, "{more}");
         }

@@ -1,11 +1,9 @@
 //! `selvedge hunt`: records, predicts, makes happen, watches, ranks and guards, in a budget; can be interrupted and go on.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Parser as _;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::{Prepared, SurveyOptions, clips_dir, prepare, prepare_with};
 use selvedge_drive::hunt::kept::{Asked, Kept, VERSION};
@@ -13,14 +11,16 @@ use selvedge_drive::hunt::{HuntOptions, Hunted, base_clip, hunt};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::baseline::Baseline;
-use selvedge_findings::{ExitCode, Finding, Report};
+use selvedge_findings::{ExitCode, Finding, RankedPoint, Report};
 
 use crate::args::{Cli, Command, HuntArgs};
 use crate::command::bugs::{Bugs, HowShown};
 use crate::command::guarding::counted;
 use crate::command::phases::{self, Hunting};
-use crate::command::{output, pursued};
+use crate::command::pursued;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
+use crate::settings;
 
 /// Hunts, or goes on with a hunt.
 pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
         return resume(args, &store, begin);
     }
     // What is no text cannot be kept as words; such a hunt does not go on.
-    let words = std::env::args_os().skip(2).map(OsString::into_string).collect::<Result<Vec<String>, _>>();
+    let words = std::env::args_os().skip(1).map(OsString::into_string).collect::<Result<Vec<String>, _>>();
     let dir = std::env::current_dir().map_err(|error| Failure::internal(&error))?;
     let kept = match words {
         Ok(words) => Some(Kept::begin(&store, &Asked { version: VERSION, words, dir }).map_err(keeping)?),
@@ -57,24 +57,28 @@ fn resume(args: HuntArgs, store: &Store, begin: Instant) -> Result<u8, Failure> 
         let text = "no hunt was interrupted or ran out of time here: start one with `selvedge hunt -- ./prog`";
         return Err(usage(text.to_owned()));
     };
-    let words = ["selvedge".to_owned(), "hunt".to_owned()].into_iter().chain(asked.words.iter().cloned());
-    let Ok(Cli { command: Command::Hunt(mut saved) }) = Cli::try_parse_from(words) else {
+    let words: Vec<OsString> =
+        std::iter::once("selvedge".into()).chain(asked.words.iter().map(OsString::from)).collect();
+    // As it was asked for: where it was, with the settings there.
+    let output = args.trying.output.absolute();
+    let absolute = |path: Option<PathBuf>| path.map(|path| std::path::absolute(&path).unwrap_or(path));
+    let baseline = absolute(args.baseline);
+    std::env::set_current_dir(&asked.dir).map_err(|error| Failure::usage(&error))?;
+    let Cli { command: Command::Hunt(mut saved), .. } = settings::parse(&words)? else {
         return Err(usage(format!("the hunt in `{}` was asked for by another version", kept.dir().display())));
     };
-    let absolute = |path: Option<PathBuf>| path.map(|path| std::path::absolute(&path).unwrap_or(path));
     saved.budget = args.budget;
     saved.new_only = args.new_only;
-    saved.baseline = absolute(args.baseline);
+    saved.baseline = baseline;
     saved.no_guard |= args.no_guard;
     saved.no_detect |= args.no_detect;
     saved.trying.verbose |= args.trying.verbose;
     saved.trying.all |= args.trying.all;
-    saved.trying.output = args.trying.output.absolute();
-    std::env::set_current_dir(&asked.dir).map_err(|error| Failure::usage(&error))?;
+    saved.trying.output = output;
     let before = kept.recorded(0);
     let runs = (0..saved.runs).filter(|number| kept.recorded(*number).is_some()).count();
     note(&format!(
-        "going on with `selvedge hunt {}`: {} and {} are kept",
+        "going on with `selvedge {}`: {} and {} are kept",
         asked.words.join(" "),
         counted(runs, "recorded run"),
         counted(kept.verdicts(), "verdict")
@@ -91,6 +95,7 @@ fn go(
     stdin: Option<Vec<u8>>,
     begin: Instant,
 ) -> Result<u8, Failure> {
+    let mut outlet = Outlet::open(&args.trying.output, "hunt")?.only_new(args.new_only);
     let baseline = args.baseline.as_deref().map(known).transpose()?;
     let patterns = pursued::patterns(&args.trying)?;
     let mut words = args.guest.clone().into_iter();
@@ -129,13 +134,14 @@ fn go(
         timeout: args.trying.timeout,
         until: Some(begin + args.budget + args.budget / 10 + Duration::from_secs(5)),
     };
-    let mut bugs = Bugs::of(&hunted, &how)?;
+    let mut bugs = Bugs::of(&hunted, &how, &mut outlet)?;
     let hunting = Hunting { args, store, guest: &guest, prepared: &prepared, stop: &stop, begin };
-    phases::detect(&hunting, detecting, &mut bugs);
+    phases::detect(&hunting, detecting, &mut bugs, &mut outlet);
     let ranking = phases::rank(&hunting, &hunted)?;
     let seen = baseline.as_ref().map(|baseline| compare(baseline, &mut bugs, args.new_only));
     phases::guard(&hunting, &mut bugs);
-    let code = tell(&hunting, &hunted, bugs, (ranking, seen), &base_clip(&prepared, &options), &clips)?;
+    let program = base_clip(&prepared, &options);
+    let code = tell(args, &hunted, bugs, (ranking, seen), (&program, &clips), outlet)?;
     settle(kept, &hunted, &prepared, &stop);
     Ok(if stop.is_asked() && code == ExitCode::Success.code() { 130 } else { code })
 }
@@ -178,22 +184,17 @@ fn compare(baseline: &Baseline, bugs: &mut Bugs, new_only: bool) -> Seen {
 
 /// Says everything, and gives the exit code.
 fn tell(
-    hunting: &Hunting<'_>,
+    args: &HuntArgs,
     hunted: &Hunted,
     bugs: Bugs,
-    (ranking, seen): (Option<Vec<selvedge_findings::RankedPoint>>, Option<Seen>),
-    program: &Clip,
-    clips: &Path,
+    (ranking, seen): (Option<Vec<RankedPoint>>, Option<Seen>),
+    (program, clips): (&Clip, &Path),
+    mut outlet: Outlet<'_>,
 ) -> Result<u8, Failure> {
-    let args = hunting.args;
-    let mut out = anstream::stdout().lock();
     let suspicious = phases::ranking_text(ranking.as_deref());
-    bugs.write(&program.program, args.trying.verbose, &suspicious, &mut out)?;
-    out.flush()?;
-    drop(out);
+    outlet.show(&bugs.text(&program.program, args.trying.verbose, &suspicious)?)?;
     pursued::note_failed(hunted, clips)?;
     pursued::summary(hunted, &bugs);
-    let found = bugs.shown.iter().any(|bug| bug.lead.is_error());
     let mut report = pursued::report(program, hunted, bugs.into_findings());
     report.ranking = ranking;
     let only_known = seen.as_ref().is_some_and(|seen| args.new_only && seen.known > 0);
@@ -206,11 +207,8 @@ fn tell(
         ));
         report.findings.extend(seen.hidden);
     }
-    output::deliver_new(&report, args.new_only, &args.trying.output, "hunt")?;
-    Ok(match found {
-        false if only_known => ExitCode::Success.code(),
-        found => pursued::exit_code(hunted, found),
-    })
+    let otherwise = if only_known { ExitCode::Success.code() } else { pursued::without_findings(hunted) };
+    outlet.finish(report, otherwise)
 }
 
 /// Keeps a hunt that has something left to do; the files of one that has not go.

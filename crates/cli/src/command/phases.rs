@@ -25,6 +25,7 @@ use crate::command::bugs::{Bug, Bugs, GUARD};
 use crate::command::guarding::counted;
 use crate::command::{detect as detecting, rank as ranking};
 use crate::messages::{Failure, note};
+use crate::outlet::Outlet;
 
 /// What phases have in common.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ impl Hunting<'_> {
 const LEAST: Duration = Duration::from_millis(500);
 
 /// Watches free runs with noise; what is seen joins the bugs.
-pub(crate) fn detect(hunting: &Hunting<'_>, share: Duration, bugs: &mut Bugs) {
+pub(crate) fn detect(hunting: &Hunting<'_>, share: Duration, bugs: &mut Bugs, outlet: &mut Outlet<'_>) {
     /// Runs that are enough.
     const RUNS: u32 = 20;
     if hunting.args.no_detect {
@@ -76,7 +77,7 @@ pub(crate) fn detect(hunting: &Hunting<'_>, share: Duration, bugs: &mut Bugs) {
     let seen = detecting::findings(&detected, hunting.guest);
     let races = seen.len();
     let mut new = 0;
-    for (finding, text) in seen {
+    for (finding, text) in seen.into_iter().filter(|(finding, _)| !outlet.hides(finding)) {
         new += u32::from(bugs.join(finding, text));
     }
     let runs = detected.each.len();

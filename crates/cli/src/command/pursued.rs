@@ -1,6 +1,5 @@
 //! What `hunt` and `predict` say about what they found.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +14,9 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 
 use crate::args::TryArgs;
 use crate::command::bugs::{Bugs, HowShown};
-use crate::command::{explain, output};
+use crate::command::explain;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// How hard to try, as the command line says.
 pub(crate) fn effort(args: &TryArgs, seed: u64) -> Effort {
@@ -59,31 +59,22 @@ pub(crate) fn tell(
     store: &Store,
     program: &Clip,
     args: &TryArgs,
-    command: &str,
+    mut outlet: Outlet<'_>,
 ) -> Result<u8, Failure> {
     let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
     let name = program.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let how = HowShown { program: &name, clips: &clips, all: args.all, timeout: args.timeout, until: None };
-    let bugs = Bugs::of(hunted, &how)?;
-    let mut out = anstream::stdout().lock();
-    bugs.write(&program.program, args.verbose, "", &mut out)?;
-    out.flush()?;
-    drop(out);
+    let bugs = Bugs::of(hunted, &how, &mut outlet)?;
+    outlet.show(&bugs.text(&program.program, args.verbose, "")?)?;
     note_failed(hunted, &clips)?;
     summary(hunted, &bugs);
-    let found = !bugs.shown.is_empty() && bugs.shown.iter().any(|bug| bug.lead.is_error());
-    output::deliver(&report(program, hunted, bugs.into_findings()), &args.output, command)?;
-    Ok(exit_code(hunted, found))
+    outlet.finish(report(program, hunted, bugs.into_findings()), without_findings(hunted))
 }
 
-/// The exit code of a hunt that has findings, or has not.
-pub(crate) fn exit_code(hunted: &Hunted, found: bool) -> u8 {
+/// The exit code of a hunt that has no findings.
+pub(crate) fn without_findings(hunted: &Hunted) -> u8 {
     let failed = hunted.recorded.iter().any(|run| run.clip.wrong.is_some());
-    match (found, failed) {
-        (true, _) => ExitCode::Findings.code(),
-        (false, true) => ExitCode::SomeFailed.code(),
-        (false, false) => ExitCode::Success.code(),
-    }
+    if failed { ExitCode::SomeFailed.code() } else { ExitCode::Success.code() }
 }
 
 /// Recorded runs that failed by themselves are clips too; one of each sort.

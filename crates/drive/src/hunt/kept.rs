@@ -30,7 +30,7 @@ pub const VERSION: u32 = 1;
 pub struct Asked {
     /// [`VERSION`].
     pub version: u32,
-    /// The words behind `selvedge hunt`.
+    /// The words behind `selvedge`.
     pub words: Vec<String>,
     /// Where.
     pub dir: PathBuf,
@@ -280,7 +280,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Store::create(dir.path()).expect("a store");
         assert!(Kept::latest(&store).expect("readable").is_none());
-        let asked = Asked { version: VERSION, words: vec!["--".into(), "./p".into()], dir: "/tmp".into() };
+        let asked = Asked { version: VERSION, words: vec!["hunt".into(), "./p".into()], dir: "/tmp".into() };
         let kept = Kept::begin(&store, &asked).expect("kept");
         kept.keep_verdict("a", (2, &[5, 6]), &Verdict::Refuted(Refuted::Diverged)).expect("kept");
         let path = kept.dir().join(VERDICTS);
