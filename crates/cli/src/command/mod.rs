@@ -21,6 +21,7 @@ pub(crate) mod profile;
 pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
+pub(crate) mod refine;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
