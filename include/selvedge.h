@@ -34,6 +34,7 @@ void selvedge_section_end(const volatile void *address) __attribute__((weak));
  * another thread comes between two accesses in a way that no serial order explains. */
 #define SELVEDGE_SECTION_BEGIN(variable)                                                                               \
     do {                                                                                                               \
+        SELVEDGE_MARK_(3);                                                                                             \
         if (selvedge_section_begin) selvedge_section_begin(&(variable), sizeof(variable));                             \
     } while (0)
 #define SELVEDGE_SECTION_END(variable)                                                                                 \

@@ -74,8 +74,9 @@ impl InSection {
     }
 
     fn sentence(&self) -> String {
+        let article = if self.between.op.starts_with('a') { "an" } else { "a" };
         format!(
-            "{} was between its {} ({}) and its {} ({}) of `{}` when {} made a {} ({}): no serial order of the two explains that.",
+            "{} was between its {} ({}) and its {} ({}) of `{}` when {} made {article} {} ({}): no serial order of the two explains that.",
             self.end.name(),
             self.begin.op,
             self.begin.brief(),
@@ -111,7 +112,7 @@ impl InSection {
         if let Some((source, size)) = &self.block {
             writeln!(out, "  The memory is a block of {size} bytes, allocated at {}.", printable(&source.in_words()))?;
         }
-        writeln!(out, "  The section: {}.", self.pattern)?;
+        writeln!(out, "  The section: {} of `{}`.", self.pattern, printable(&self.variable))?;
         for line in lines {
             writeln!(out, "  {line}")?;
         }

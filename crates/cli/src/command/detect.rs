@@ -260,10 +260,11 @@ pub(crate) fn read_sections(file: &Path) -> Result<SectionFile, Failure> {
 }
 
 fn checking(sections: usize, missing: usize, declared: bool) -> String {
-    let mut words = format!("checking {sections} atomic sections");
-    if declared {
-        words.push_str(" and those that the program declares");
-    }
+    let mut words = match (sections, declared) {
+        (0, true) => "checking the atomic sections that the program declares".to_owned(),
+        (_, true) => format!("checking {sections} atomic sections, and those that the program declares"),
+        (_, false) => format!("checking {sections} atomic sections"),
+    };
     if missing > 0 {
         words.push_str(&format!("; {missing} that the file has are not in this build"));
     }

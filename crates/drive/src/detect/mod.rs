@@ -22,6 +22,7 @@ use selvedge_events::detect::{
 };
 use selvedge_events::plan::{Intervene, Observe};
 use selvedge_findings::{Outcome, Tally};
+use selvedge_image::{Image, MarkKind, marks};
 use selvedge_trace::DetectLog;
 use selvedge_trace::detect_log::{ActRace, ActViolation, LoadedImage};
 
@@ -379,7 +380,8 @@ struct Armed {
 
 /// Whether an image's code declares sections of its own.
 fn declares(image: &ImageSites) -> bool {
-    image.entries.iter().any(|entry| entry.hook.get().is_some_and(|hook| hook.name == "selvedge_section_begin"))
+    let Ok(image) = Image::open(&image.path) else { return false };
+    marks(&image).iter().any(|mark| mark.kind == MarkKind::Section)
 }
 
 fn plan(
