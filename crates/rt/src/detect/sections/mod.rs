@@ -71,6 +71,8 @@ struct Open {
     record: Option<&'static Record>,
     section: u32,
     site: u32,
+    /// Set once its own thread has written there: a changed value says nothing about others then.
+    wrote: u32,
 }
 
 /// What a thread has of its own.
@@ -228,6 +230,11 @@ fn go(state: &mut ThreadState, at: &At, reads: bool) {
             leave(state, Some(open));
         }
     }
+    if at.access.writes {
+        let mine = &mut state.detect.sections;
+        let open = mine.open.get_mut(..mine.count as usize).unwrap_or(&mut []);
+        open.iter_mut().filter(|open| overlap(open.access, at.access)).for_each(|open| open.wrote = 1);
+    }
     let enters = plan.parts(at.site).filter(|part| part.kind == PartKind::Enter);
     for part in enters {
         let again = innermost(state, part.section).filter(|open| is_again(state, *open, at));
@@ -293,7 +300,7 @@ fn enter(state: &mut ThreadState, at: &At, section: u32, forbids: u32, frame: us
     let Some(record) = record else { return log::count(LogCounter::SectionsCrowded, 1) };
     let mine = &mut state.detect.sections;
     if let Some(room) = mine.open.get_mut(count) {
-        *room = Open { access, value: value(access), frame, record: Some(record), section, site: at.site };
+        *room = Open { access, value: value(access), frame, record: Some(record), section, site: at.site, wrote: 0 };
         mine.count += 1;
         mine.entered += 1;
         if mine.entered >= 256 {
@@ -311,7 +318,7 @@ fn end(state: &mut ThreadState, at: &At, open: usize, branch: u32, allowed: (boo
     for (slot_writes, allowed) in [(false, reads), (true, writes)] {
         // An update is filed as the write that it is: that it reads too is not told.
         if !allowed
-            && let Some(who) = settle(state, record, slot_writes)
+            && let Some(who) = settle(state, record, slot_writes, one.wrote == 0)
             && overlap(who.access, at.access)
             && overlap(who.access, one.access)
         {
@@ -329,14 +336,16 @@ fn end(state: &mut ThreadState, at: &At, open: usize, branch: u32, allowed: (boo
 }
 
 /// Waits until an access that was filed is surely made; `None` where it is not, or there is none.
-fn settle(state: &mut ThreadState, record: &'static Record, writes: bool) -> Option<Who> {
+fn settle(state: &mut ThreadState, record: &'static Record, writes: bool, by_value: bool) -> Option<Who> {
     let begun = arch::counter();
     loop {
         match record.came(writes) {
             None if !record.is_filed() => return None,
             Some(Came::Made(who)) => return Some(who),
             // Somebody has written: it was this one, or yet another that comes between as well.
-            Some(Came::Pending(who)) if writes && who.access.size <= 8 && value(who.access) != who.value => {
+            Some(Came::Pending(who))
+                if writes && by_value && who.access.size <= 8 && value(who.access) != who.value =>
+            {
                 return Some(who);
             }
             // Two that wait for each other: one goes on.
