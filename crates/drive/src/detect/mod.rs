@@ -82,6 +82,8 @@ pub struct DetectOptions {
     pub sections: Option<SectionFile>,
     /// Says how a run went, where its exit does not.
     pub oracle: Option<String>,
+    /// What the program reads; our own standard input where nothing is named.
+    pub stdin: Option<PathBuf>,
 }
 
 impl Default for DetectOptions {
@@ -107,6 +109,7 @@ impl Default for DetectOptions {
             first_run: 0,
             sections: None,
             oracle: None,
+            stdin: None,
         }
     }
 }
@@ -261,7 +264,10 @@ pub fn detect(
     let found = Guest { program: program.path.clone().into_os_string(), args: guest.args.clone() };
     let create = |source| StoreError::Create { path: store.dir().to_owned(), source };
     let scratch = tempfile::Builder::new().prefix("detect-").tempdir_in(store.dir()).map_err(create)?;
-    let mut input = GuestInput::many(scratch.path().join("stdin"));
+    let mut input = match &options.stdin {
+        Some(file) => GuestInput::Reopen(file.clone()),
+        None => GuestInput::many(scratch.path().join("stdin")),
+    };
     let request = SurveyRequest {
         guest: &found,
         program: &program,
