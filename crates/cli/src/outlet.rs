@@ -63,7 +63,11 @@ impl<'a> Outlet<'a> {
             let _ = io::stdout().flush();
             std::process::abort();
         }
-        Ok(if asked.exit_from == "guest" { of_runs(&report.runs) } else { asked.exit_code })
+        Ok(match asked.exit_from.as_str() {
+            "guest" if otherwise == ExitCode::Success.code() => of_runs(&report.runs),
+            "guest" => otherwise,
+            _ => asked.exit_code,
+        })
     }
 }
 

@@ -144,6 +144,11 @@ impl Stop {
         stop
     }
 
+    /// Stops.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -38,8 +38,9 @@ pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
         patterns,
         jobs: args.trying.jobs,
     };
-    let mut live = Live::new();
-    let hunted = hunt(&prepared, &options, &stop, &mut |step| pursued::progress(&mut live, step));
+    let (mut live, halts) = (Live::new(), pursued::halts(&args.trying));
+    let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step, halts, &stop);
+    let hunted = hunt(&prepared, &options, &stop, &mut each);
     live.end();
     let hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
     let code = pursued::tell(&hunted, &store, &base_clip(&prepared, &options), &args.trying, outlet)?;

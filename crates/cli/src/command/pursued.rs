@@ -12,6 +12,7 @@ use selvedge_drive::hunt::{Figures, Hunted, Step, Tried};
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::program::hex;
 use selvedge_drive::replay::{Alone, ready};
+use selvedge_drive::run::Stop;
 use selvedge_drive::store::Store;
 use selvedge_findings::{Access, ExitCode, Finding, Harm, Kind, Program, Report, Status};
 use selvedge_report::Names;
@@ -47,8 +48,23 @@ pub(crate) fn patterns(args: &TryArgs) -> Result<Vec<Pattern>, Failure> {
     })
 }
 
-/// The live line of a hunt.
-pub(crate) fn progress(live: &mut Live, step: Step<'_>) {
+/// Whether to stop at the first finding. Which ones suppressions hide is known only when all are named.
+pub(crate) fn halts(args: &TryArgs) -> bool {
+    let asked = &args.output.findings;
+    if asked.halt_on_error && !asked.suppressions.is_empty() {
+        note("--halt-on-error: with suppressions every prediction is tried, to see which of them they hide");
+    }
+    asked.halt_on_error && asked.suppressions.is_empty()
+}
+
+/// The live line of a hunt, which stops at the first finding where `halts` says so.
+pub(crate) fn progress(live: &mut Live, step: Step<'_>, halts: bool, stop: &Stop) {
+    if let Step::Tried(figures) = step
+        && halts
+        && figures.errors > 0
+    {
+        stop.set();
+    }
     live.show(|| match step {
         Step::Recorded(figures) => format!("{} runs recorded, {}", figures.tally.total(), outcomes(figures)),
         Step::Predicted(figures) => format!("{} predictions, {} proved", figures.predicted, figures.proved),

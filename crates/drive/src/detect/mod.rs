@@ -17,7 +17,7 @@ use selvedge_events::detect::{
     Aim, FLAG_ATOMICS, FLAG_EAGER, FLAG_VALUES, FLAG_VOLATILE, Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind,
 };
 use selvedge_events::plan::{Intervene, Observe};
-use selvedge_findings::Tally;
+use selvedge_findings::{Outcome, Tally};
 use selvedge_trace::DetectLog;
 use selvedge_trace::detect_log::{ActRace, LoadedImage};
 
@@ -138,6 +138,8 @@ pub struct OneRun {
 pub struct Detected {
     /// How runs ended.
     pub tally: Tally,
+    /// How the last one ended.
+    pub last: Option<Outcome>,
     /// Every pair, as first seen.
     pub found: Vec<Found>,
     /// All watched sites, by id.
@@ -253,6 +255,7 @@ pub fn detect(
         let (end, duration) = run_guest(&run, &mut input)?;
         detected.stopped = end == End::Interrupted;
         detected.tally.add(&end.outcome());
+        detected.last = Some(end.outcome());
         let logs = DetectLog::all_in(dir.path()).map_err(create)?;
         let mut one = OneRun { seconds: duration.as_secs_f64(), ..OneRun::default() };
         for mut log in logs {
