@@ -65,8 +65,8 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         }
         _ => {}
     };
-    let detected = detect(&store, &guest, &options, &stop, &mut each)
-        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    let detected =
+        detect(&store, &guest, &options, &stop, &mut each).map_err(|error| Failure::new(error.exit_code(), &error))?;
     live.end();
     if args.plan_only.is_some() {
         return Ok(ExitCode::Success.code());

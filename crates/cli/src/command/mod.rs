@@ -14,6 +14,7 @@ pub(crate) mod guarding;
 pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
+pub(crate) mod latest;
 pub(crate) mod man;
 pub(crate) mod minimize;
 pub(crate) mod output;
