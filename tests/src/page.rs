@@ -23,6 +23,7 @@
 //! - `<!-- file: NAME -->`: the next block is written to this file.
 //! - `<!-- copy: PATH -->`: this file of the repository lies in the directory, under its last name.
 //! - `<!-- needs: cmake ninja -->`: up to the next heading, commands are run only where these programs are.
+//! - `<!-- only if: COMMAND -->`: likewise, where this command succeeds.
 //! - `<!-- not run: WHY -->`: the next block is not run.
 //!
 //! A block of `sh`, `bash` or `shell` would be commands that nobody runs: only `not run` allows it.
@@ -71,23 +72,28 @@ pub struct Command {
     pub code: i32,
     /// Programs without which it is passed over.
     pub needs: Vec<String>,
+    /// A command without whose success it is passed over.
+    pub only_if: Option<String>,
 }
 
 /// The steps of a page, or what is wrong with it.
 pub fn steps(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut lines = (1_usize..).zip(text.lines());
-    let (mut file, mut not_run, mut needs) = (None, false, Vec::new());
+    let (mut file, mut not_run) = (None, false);
+    let (mut needs, mut only_if) = (Vec::new(), None);
     while let Some((number, line)) = lines.next() {
         let trimmed = line.trim();
         if line.starts_with('#') {
             needs.clear();
+            only_if = None;
         }
         if let Some(comment) = trimmed.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")) {
             match comment.trim().split_once(':').map(|(key, value)| (key, value.trim())) {
                 Some(("file", name)) => file = Some(name.to_owned()),
                 Some(("copy", path)) => steps.push(Step::Copy(path.to_owned())),
                 Some(("needs", programs)) => needs = programs.split_whitespace().map(str::to_owned).collect(),
+                Some(("only if", command)) => only_if = Some(command.to_owned()),
                 Some(("not run", why)) if !why.is_empty() => not_run = true,
                 Some(("not run", _)) => return Err(format!("line {number}: `not run` must say why")),
                 _ => {}
@@ -120,7 +126,10 @@ pub fn steps(text: &str) -> Result<Vec<Step>, String> {
             continue;
         }
         match language {
-            "console" => steps.extend(commands(&block, &needs)?.into_iter().map(Step::Run)),
+            "console" => {
+                let limited = |command| Step::Run(Command { needs: needs.clone(), only_if: only_if.clone(), ..command });
+                steps.extend(commands(&block)?.into_iter().map(limited));
+            }
             "sh" | "bash" | "shell" => {
                 return Err(format!("line {number}: commands that nobody runs: make it a `console` block"));
             }
@@ -131,7 +140,7 @@ pub fn steps(text: &str) -> Result<Vec<Step>, String> {
 }
 
 /// The commands of one block.
-fn commands(block: &[(usize, &str)], needs: &[String]) -> Result<Vec<Command>, String> {
+fn commands(block: &[(usize, &str)]) -> Result<Vec<Command>, String> {
     let mut all: Vec<Command> = Vec::new();
     let mut open = false;
     for (number, line) in block {
@@ -142,7 +151,7 @@ fn commands(block: &[(usize, &str)], needs: &[String]) -> Result<Vec<Command>, S
             open = line.ends_with('\\');
         } else if let Some(words) = line.strip_prefix("$ ") {
             let words = words.to_owned();
-            all.push(Command { line: *number, words, output: Vec::new(), code: 0, needs: needs.to_vec() });
+            all.push(Command { line: *number, words, output: Vec::new(), code: 0, needs: Vec::new(), only_if: None });
             open = line.ends_with('\\');
         } else {
             let Some(command) = all.last_mut() else {
@@ -218,6 +227,12 @@ pub fn run_page(name: &str) -> usize {
                     println!("{name}:{}: passed over, there is no {missing} here: {}", command.line, command.words);
                     continue;
                 }
+                if let Some(condition) = &command.only_if
+                    && session.run(condition, 0).ending != Ending::Exit(0)
+                {
+                    println!("{name}:{}: passed over, as not `{condition}`: {}", command.line, command.words);
+                    continue;
+                }
                 run += 1;
                 let outcome = session.run(&command.words, run);
                 let told =
@@ -291,7 +306,7 @@ mod tests {
 
     fn command(line: usize, words: &str, output: &[&str], code: i32) -> Step {
         let output = output.iter().map(|line| (*line).to_owned()).collect();
-        Step::Run(Command { line, words: words.to_owned(), output, code, needs: Vec::new() })
+        Step::Run(Command { line, words: words.to_owned(), output, code, needs: Vec::new(), only_if: None })
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use selvedge_findings::suppression::entry_for;
-use selvedge_findings::{ExitCode, Finding, Report, Runs};
+use selvedge_findings::{Access, ExitCode, Finding, Report, Runs};
 
 use crate::args::OutputArgs;
 use crate::command::output;
@@ -55,7 +55,17 @@ impl<'a> Outlet<'a> {
             generate(file, &report)?;
         }
         output::deliver(&report, self.args, self.command)?;
+        if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path=")) {
+            // Whoever asked in this way, as CTest does, counts lines of ThreadSanitizer's.
+            for finding in report.findings.iter().filter(|finding| finding.is_error()) {
+                writeln!(self.text, "WARNING: ThreadSanitizer: {} (pid={})", finding.title(), std::process::id())?;
+            }
+        }
         self.text.flush()?;
+        if report.findings.iter().filter(|finding| finding.is_error()).any(is_nameless) {
+            let program = &report.program.path;
+            note(&format!("places have no file and line: `{program}` has no debug information; build it with -g, and do not strip it"));
+        }
         if !report.findings.iter().any(Finding::is_error) {
             return Ok(otherwise);
         }
@@ -69,6 +79,12 @@ impl<'a> Outlet<'a> {
             _ => asked.exit_code,
         })
     }
+}
+
+/// Whether accesses are known by their offset in the program alone.
+fn is_nameless(finding: &Finding) -> bool {
+    let has_place = |access: &Access| access.file.is_some() || access.event.is_some();
+    !finding.accesses.is_empty() && !finding.accesses.iter().any(has_place)
 }
 
 /// How runs ended, as an exit code.
