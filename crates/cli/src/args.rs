@@ -92,6 +92,13 @@ pub(crate) enum Command {
     },
     /// Runs a whole build with instrumentation
     Build(BuildArgs),
+    /// Builds, tests and hunts Cargo packages: the same as `cargo selvedge`, which has the help
+    #[command(disable_help_flag = true)]
+    Cargo {
+        /// What comes after `cargo selvedge`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Lists the instrumented places of a program or library
     Sites(SitesArgs),
     /// Lists the stretches of code that look as if they were meant to be atomic

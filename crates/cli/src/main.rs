@@ -1,7 +1,7 @@
 //! The command `selvedge`: reads the command line, calls the libraries, and says what went wrong.
 //!
 //! Under the name of a compiler (`selvedge-cc`, `selvedge-c++`, or a shim that `selvedge build` made) it is
-//! that compiler, and the whole command line is the compiler's.
+//! that compiler, and the whole command line is the compiler's; so it is with the names that `cargo selvedge` has Cargo call.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +15,11 @@ mod settings;
 mod sieve;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
-use selvedge_drive::build::Driver;
+use selvedge_drive::build::{Driver, RustTool};
+use selvedge_drive::cargo::RUNNER;
 
 use crate::args::Command;
 use crate::messages::Failure;
@@ -36,11 +38,20 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
     if let (Some(driver), Some(rest)) = (name, argv.get(1..)) {
         return command::cc::run(driver, rest);
     }
+    if let (Some(name), Some(rest)) = (argv.first(), argv.get(1..)) {
+        if let Some(tool) = RustTool::from_program_name(name) {
+            return command::rustc::run(tool, name, rest);
+        }
+        if Path::new(name).file_name().is_some_and(|name| name == RUNNER) {
+            return command::rustc::runner(rest);
+        }
+    }
     // Everything after `cc` is the compiler's, also what looks like ours.
     if let (Some(word), Some(rest)) = (argv.get(1), argv.get(2..)) {
         match word.to_str() {
             Some("cc") => return command::cc::run(Driver::C, rest),
             Some("c++") => return command::cc::run(Driver::Cxx, rest),
+            Some("cargo") => return command::cargo::run(rest),
             _ => {}
         }
     }
@@ -50,6 +61,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
     match cli.command {
         Command::Cc { args } => command::cc::run(Driver::C, &args),
         Command::Cxx { args } => command::cc::run(Driver::Cxx, &args),
+        Command::Cargo { args } => command::cargo::run(&args),
         Command::Build(args) => command::build::run(&args),
         Command::Sections(args) => command::sections::run(&args),
         Command::Sites(args) => command::sites::run(&args),

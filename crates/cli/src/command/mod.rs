@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod build;
+pub(crate) mod cargo;
 pub(crate) mod cc;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -28,6 +29,7 @@ pub(crate) mod reference;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod runs;
+pub(crate) mod rustc;
 pub(crate) mod sections;
 pub(crate) mod sites;
 pub(crate) mod trace;
