@@ -127,7 +127,8 @@ pub fn steps(text: &str) -> Result<Vec<Step>, String> {
         }
         match language {
             "console" => {
-                let limited = |command| Step::Run(Command { needs: needs.clone(), only_if: only_if.clone(), ..command });
+                let limited =
+                    |command| Step::Run(Command { needs: needs.clone(), only_if: only_if.clone(), ..command });
                 steps.extend(commands(&block)?.into_iter().map(limited));
             }
             "sh" | "bash" | "shell" => {
@@ -276,7 +277,7 @@ impl<'a> Session<'a> {
 
     fn run(&self, words: &str, number: usize) -> Outcome {
         // What a command changed in its shell is there for the next one.
-        let script = "[ ! -e \"$STATE\" ] || . \"$STATE\"; eval \"$WORDS\"\n\
+        let script = "words=$WORDS; [ ! -e \"$STATE\" ] || . \"$STATE\"; eval \"$words\"\n\
                       code=$?; { export -p; printf 'cd %q\\n' \"$PWD\"; } >\"$STATE\"; exit $code";
         let mut env: Vec<(String, String)> = [
             ("PATH", self.path.as_str()),

@@ -55,7 +55,8 @@ impl<'a> Outlet<'a> {
             generate(file, &report)?;
         }
         output::deliver(&report, self.args, self.command)?;
-        if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path=")) {
+        if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path="))
+        {
             // Whoever asked in this way, as CTest does, counts lines of ThreadSanitizer's.
             for finding in report.findings.iter().filter(|finding| finding.is_error()) {
                 writeln!(self.text, "WARNING: ThreadSanitizer: {} (pid={})", finding.title(), std::process::id())?;
@@ -64,7 +65,9 @@ impl<'a> Outlet<'a> {
         self.text.flush()?;
         if report.findings.iter().filter(|finding| finding.is_error()).any(is_nameless) {
             let program = &report.program.path;
-            note(&format!("places have no file and line: `{program}` has no debug information; build it with -g, and do not strip it"));
+            note(&format!(
+                "places have no file and line: `{program}` has no debug information; build it with -g, and do not strip it"
+            ));
         }
         if !report.findings.iter().any(Finding::is_error) {
             return Ok(otherwise);

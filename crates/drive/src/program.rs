@@ -27,10 +27,12 @@ pub struct Program {
 #[non_exhaustive]
 pub enum FindProgramError {
     /// There is no such file.
-    #[error("`{name}` was not found: give its path, or check PATH")]
+    #[error("`{name}` was not found: {hint}")]
     NotFound {
         /// What was asked for.
         name: String,
+        /// What to do.
+        hint: String,
     },
     /// It is no program.
     #[error("`{}` cannot be executed: it must be a file with execute permission", path.display())]
@@ -67,9 +69,17 @@ pub enum FindProgramError {
 impl Program {
     /// Finds a program as the system would: by path, or along `PATH` where the name has no slash.
     pub fn find(name: &OsStr, path: &OsStr) -> Result<Program, FindProgramError> {
-        let not_found = || FindProgramError::NotFound { name: name.to_string_lossy().into_owned() };
         let by_path = Path::new(name);
-        let file = if name.as_encoded_bytes().contains(&b'/') {
+        let has_slash = name.as_encoded_bytes().contains(&b'/');
+        let not_found = || {
+            let name = name.to_string_lossy().into_owned();
+            let hint = match !has_slash && is_executable(&Path::new(".").join(by_path)) {
+                true => format!("programs without a slash are looked for along PATH; did you mean `./{name}`?"),
+                false => "give its path, or check PATH".to_owned(),
+            };
+            FindProgramError::NotFound { name, hint }
+        };
+        let file = if has_slash {
             by_path.exists().then(|| by_path.to_owned()).ok_or_else(not_found)?
         } else {
             let mut places = std::env::split_paths(path).map(|dir| dir.join(by_path));

@@ -15,8 +15,8 @@ use selvedge_drive::program::Program;
 use selvedge_drive::run::{Guest, GuestOutput, RunRequest, Stop, run_guest};
 use selvedge_drive::store::Store;
 use selvedge_events::guard::LogCounter;
-use selvedge_findings::{ExitCode, Report, Runs};
 use selvedge_findings::suppression::Subject;
+use selvedge_findings::{ExitCode, Report, Runs};
 use selvedge_report::violation::write_violation;
 
 use crate::args::GuardArgs;
