@@ -18,13 +18,19 @@ pub(crate) struct Outlet<'a> {
     command: &'static str,
     sieve: Sieve,
     text: Box<dyn Write>,
+    new_only: bool,
 }
 
 impl<'a> Outlet<'a> {
     /// Reads suppressions and opens the log: what is wrong with them is said before anything is run.
     pub(crate) fn open(args: &'a OutputArgs, command: &'static str) -> Result<Outlet<'a>, Failure> {
         let sieve = Sieve::open(&args.findings.suppressions)?;
-        Ok(Outlet { args, command, sieve, text: text(args.findings.log_path.as_deref())? })
+        Ok(Outlet { args, command, sieve, text: text(args.findings.log_path.as_deref())?, new_only: false })
+    }
+
+    /// The same; with `new_only` what a baseline has is told in the JSON alone, and decides nothing.
+    pub(crate) fn only_new(self, new_only: bool) -> Outlet<'a> {
+        Outlet { new_only, ..self }
     }
 
     /// Whether a finding is suppressed, and so not to be shown.
@@ -54,7 +60,7 @@ impl<'a> Outlet<'a> {
         if let Some(file) = &asked.gen_suppressions {
             generate(file, &report)?;
         }
-        output::deliver(&report, self.args, self.command)?;
+        output::deliver(&report, self.new_only, self.args, self.command)?;
         if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path="))
         {
             // Whoever asked in this way, as CTest does, counts lines of ThreadSanitizer's.
@@ -69,7 +75,8 @@ impl<'a> Outlet<'a> {
                 "places have no file and line: `{program}` has no debug information; build it with -g, and do not strip it"
             ));
         }
-        if !report.findings.iter().any(Finding::is_error) {
+        let decides = |finding: &Finding| finding.is_error() && !(self.new_only && finding.known == Some(true));
+        if !report.findings.iter().any(decides) {
             return Ok(otherwise);
         }
         if asked.abort_on_error {
