@@ -132,6 +132,8 @@ pub struct Figures {
     pub confirmed: u64,
     /// Of these, with harm.
     pub harmful: u64,
+    /// Of the confirmed ones, those that are wrong by themselves or did harm.
+    pub errors: u64,
     /// Of the confirmed ones, how many the first run showed.
     pub first_try: u64,
     /// Runs made to confirm.
@@ -144,7 +146,9 @@ impl Figures {
         self.tried += u64::from(tried.verdict.is_some());
         if let Some(Verdict::Confirmed(happened)) = &tried.verdict {
             self.confirmed += 1;
-            self.harmful += u64::from(happened.clip.wrong.is_some());
+            let harmful = happened.clip.wrong.is_some();
+            self.harmful += u64::from(harmful);
+            self.errors += u64::from(harmful || tried.prediction.kind.is_wrong_by_itself());
             self.first_try += u64::from(happened.first_try);
             self.runs += u64::from(happened.runs);
         }

@@ -23,7 +23,7 @@ use selvedge_report::in_section::InSection;
 use crate::args::DetectArgs;
 use crate::command::made;
 use crate::messages::{Failure, Live, note};
-use crate::outlet::Outlet;
+use crate::outlet::{Outlet, of_runs};
 
 /// Detects; exit code 66 where there are findings.
 pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
@@ -50,7 +50,7 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         oracle: args.oracle.clone(),
         ..DetectOptions::default()
     };
-    let mut live = Live::new();
+    let (mut live, stop) = (Live::new(), Stop::on_signals());
     let mut each = |step: Step<'_>| match step {
         Step::Surveying { run, of } => note(&format!("survey run {run} of {of}")),
         Step::Watching { sites, suspects: 0 } => note(&format!("watching {sites} sites")),
@@ -61,11 +61,17 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
             args.plan_only.as_deref().unwrap_or(Path::new("")).display(),
             logs.display()
         )),
-        Step::Ran { detected, of } => live.show(|| progress(detected, of)),
+        Step::Ran { detected, of } => {
+            live.show(|| progress(detected, of));
+            let found = |one: &Shown<'_>| !outlet.hides(&one.finding);
+            if args.output.findings.halt_on_error && shown(detected).iter().any(found) {
+                stop.set();
+            }
+        }
         _ => {}
     };
-    let detected = detect(&store, &guest, &options, &Stop::on_signals(), &mut each)
-        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    let detected =
+        detect(&store, &guest, &options, &stop, &mut each).map_err(|error| Failure::new(error.exit_code(), &error))?;
     live.end();
     if args.plan_only.is_some() {
         return Ok(ExitCode::Success.code());
@@ -88,7 +94,12 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         }
     }
     let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
-    let otherwise = if detected.stopped { 130 } else { ExitCode::Success.code() };
+    // Of a program that ran once and is clean, its own code.
+    let otherwise = match detected.last {
+        _ if detected.stopped => 130,
+        Some(outcome) if detected.tally.total() == 1 => outcome.exit_code(),
+        _ => of_runs(&detected.tally.into()),
+    };
     outlet.finish(Report::new(program, detected.tally.into(), findings), otherwise)
 }
 

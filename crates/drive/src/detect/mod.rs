@@ -177,6 +177,8 @@ pub struct OneRun {
 pub struct Detected {
     /// How runs ended.
     pub tally: Tally,
+    /// How the last one ended.
+    pub last: Option<Outcome>,
     /// Every pair, as first seen.
     pub found: Vec<Found>,
     /// Every broken section, as first seen.
@@ -327,6 +329,7 @@ pub fn detect(
             (_, outcome) => outcome,
         };
         detected.tally.add(&outcome);
+        detected.last = Some(outcome.clone());
         let logs = DetectLog::all_in(dir.path()).map_err(create)?;
         let mut one = OneRun { seconds: duration.as_secs_f64(), outcome: Some(outcome), ..OneRun::default() };
         for mut log in logs {
