@@ -6,19 +6,22 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod colour;
 mod command;
 mod messages;
+mod outlet;
 mod runtime;
+mod settings;
+mod sieve;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use selvedge_drive::build::{Driver, RustTool};
 use selvedge_drive::cargo::RUNNER;
 
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::messages::Failure;
 
 fn main() -> ExitCode {
@@ -52,7 +55,10 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
             _ => {}
         }
     }
-    match Cli::parse_from(argv).command {
+    colour::choose(None);
+    let cli = settings::parse(argv)?;
+    colour::choose(cli.color.as_deref());
+    match cli.command {
         Command::Cc { args } => command::cc::run(Driver::C, &args),
         Command::Cxx { args } => command::cc::run(Driver::Cxx, &args),
         Command::Cargo { args } => command::cargo::run(&args),
@@ -79,5 +85,8 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),
         Command::Demo(args) => command::demo::run(&args),
+        Command::Completions(args) => command::completions::run(&args),
+        Command::Man(args) => command::man::run(&args),
+        Command::Reference(args) => command::reference::run(&args),
     }
 }

@@ -128,10 +128,21 @@ pub fn prepare(
     stop: &Stop,
     each: &mut dyn FnMut(u32),
 ) -> Result<Prepared, PrepareError> {
+    prepare_with(store, guest, read_stdin()?, options, stop, each)
+}
+
+/// Makes a program ready that reads this.
+pub fn prepare_with(
+    store: &Store,
+    guest: &Guest,
+    stdin: Vec<u8>,
+    options: &SurveyOptions,
+    stop: &Stop,
+    each: &mut dyn FnMut(u32),
+) -> Result<Prepared, PrepareError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = Program::find(&guest.program, &path)?;
     let scratch = scratch()?;
-    let stdin = read_stdin()?;
     let stdin_file = scratch.path().join("stdin");
     std::fs::write(&stdin_file, &stdin).map_err(PrepareError::Input)?;
     let found = Guest { program: program.path.clone().into_os_string(), args: guest.args.clone() };
@@ -195,4 +206,15 @@ pub fn clips_dir(store: &Store) -> Result<PathBuf, StoreError> {
     let dir = store.dir().join("clips");
     std::fs::create_dir_all(&dir).map_err(|source| StoreError::Create { path: dir.clone(), source })?;
     Ok(dir)
+}
+
+/// The clip that was written last below a directory of runs; of equally old ones the last by name.
+pub fn latest_clip(runs: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(runs.join("clips")).ok()?;
+    let clip = |entry: io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let written = path.metadata().and_then(|meta| meta.modified()).ok()?;
+        (path.extension()? == "clip").then_some((written, path))
+    };
+    entries.filter_map(clip).max().map(|(_, path)| path)
 }

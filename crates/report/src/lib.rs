@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anomaly;
+pub mod brief;
 pub mod code_points;
 pub mod columns;
 pub mod critical;

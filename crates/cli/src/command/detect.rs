@@ -1,7 +1,6 @@
 //! `selvedge detect`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,11 +19,13 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 
 use crate::args::DetectArgs;
-use crate::command::{output, pursued};
+use crate::command::made;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Detects; exit code 66 where there are findings.
 pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
+    let mut outlet = Outlet::open(&args.output, "detect")?;
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     let mut words = args.guest.iter().cloned();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
@@ -71,21 +72,16 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
     } else {
         Some(pursue(&store, &guest, args.seed, &ids))
     };
-    let findings = show(shown, &again(&args), clips.as_ref())?;
+    let findings = show(shown, &again(&args), clips.as_ref(), &mut outlet)?;
     summary(&detected, findings.len(), &options);
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
             note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));
         }
     }
-    let found = !findings.is_empty();
     let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
-    output::deliver(&Report::new(program, detected.tally.into(), findings), &args.output, "detect")?;
-    Ok(match found {
-        true => ExitCode::Findings.code(),
-        false if detected.stopped => 130,
-        false => ExitCode::Success.code(),
-    })
+    let otherwise = if detected.stopped { 130 } else { ExitCode::Success.code() };
+    outlet.finish(Report::new(program, detected.tally.into(), findings), otherwise)
 }
 
 /// A race as it is shown: all pairs of sites that read the same in the source.
@@ -113,6 +109,7 @@ fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Cl
     let options = HuntOptions {
         runs: 4,
         budget: CLIP_BUDGET,
+        keep_back: Duration::ZERO,
         oracle: None,
         seed,
         effort: Effort { chances: 2, limit: Duration::from_secs(2), timeout, seed },
@@ -121,8 +118,8 @@ fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Cl
         patterns: Vec::new(),
         jobs: 1,
     };
-    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
-    let clips = pursued::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
+    let hunted = hunt(&prepared, &options, None, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let clips = made::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
     clips.map_err(|_| "clips cannot be written".to_owned())
 }
 
@@ -154,8 +151,37 @@ fn shown(detected: &Detected) -> Vec<Shown<'_>> {
     order.into_iter().filter_map(|id| shown.remove(&id)).collect()
 }
 
-fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Finding>, Failure> {
-    let mut out = anstream::stdout().lock();
+/// Every race as a finding with its report, for a hunt that watched.
+pub(crate) fn findings(detected: &Detected, guest: &Guest) -> Vec<(Finding, String)> {
+    let words = std::iter::once(&guest.program).chain(&guest.args);
+    let guest: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+    let again =
+        format!("selvedge detect --again --heuristic location --strength 1000 --runs 20 -- {}", guest.join(" "));
+    let mut findings = Vec::new();
+    for one in shown(detected) {
+        let lines = vec![
+            format!(
+                "Seen {} times in {} free runs, first with the noise of seed {}.",
+                one.count, one.runs, one.first.seed
+            ),
+            format!("Look for it again: {again}"),
+        ];
+        let mut finding = one.finding;
+        finding.replay = Some(again.clone());
+        let mut text = Vec::new();
+        if one.in_act.write(&lines, &mut text).is_ok() {
+            findings.push((finding, String::from_utf8_lossy(&text).into_owned()));
+        }
+    }
+    findings
+}
+
+fn show(
+    shown: Vec<Shown<'_>>,
+    again: &str,
+    clips: Option<&Clips>,
+    outlet: &mut Outlet<'_>,
+) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     for one in shown {
         let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
@@ -182,10 +208,13 @@ fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec
             },
             Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
         }
-        one.in_act.write(&lines, &mut out)?;
+        if !outlet.hides(&finding) {
+            let mut text = Vec::new();
+            one.in_act.write(&lines, &mut text)?;
+            outlet.show(&String::from_utf8_lossy(&text))?;
+        }
         findings.push(finding);
     }
-    out.flush()?;
     Ok(findings)
 }
 
