@@ -329,7 +329,7 @@ pub fn detect(
             (_, outcome) => outcome,
         };
         detected.tally.add(&outcome);
-        detected.last = Some(outcome.clone());
+        detected.last = Some(outcome);
         let logs = DetectLog::all_in(dir.path()).map_err(create)?;
         let mut one = OneRun { seconds: duration.as_secs_f64(), outcome: Some(outcome), ..OneRun::default() };
         for mut log in logs {
