@@ -18,24 +18,26 @@ use selvedge_bench::rank::inspect::{Collector, Inspected, Kernel, Way};
 use selvedge_bench::rank::large;
 use selvedge_bench::rank::page::{MOST_CONTEXT, Other, Rankings, Row};
 use selvedge_bench::rank::paper::WORKLOADS;
-use selvedge_bench::rank::programs;
+use selvedge_bench::rank::programs::{self, Costs};
 use selvedge_bench::{columns::Tools, controlled};
 use selvedge_corpus::{Kernel as Source, Variant, load};
 use selvedge_report::code_points::CodePoints;
 
 const USAGE: &str = "\
-usage: rank [--only KERNEL[,KERNEL]] [--trials N] [--seed N] [--paper-only] [--programs PROGRAM[,PROGRAM]] [--runs N]
-            [--quick] [--work DIR] [--save]
+usage: rank [--only KERNEL[,KERNEL]] [--trials N] [--seed N] [--paper-only] [--programs PROGRAM[,PROGRAM]] [--quick]
+            [--work DIR] [--save]
+       rank --cost [--programs PROGRAM[,PROGRAM]] [--runs N] [--quick] [--work DIR] [--save]
 
   --only        these kernels of the corpus only
   --trials      trials of 25 runs of each sort (default 5)
   --seed        decides what is left to chance (default 1)
   --paper-only  only the paper's workloads
-  --programs    no kernels; these large programs instead: pbzip2 memcached zstd. Without it, all of both
-  --runs        runs of each large program (default 5)
+  --programs    no kernels; the graphs of these large programs instead: pbzip2 memcached zstd. Without it, all of both
+  --cost        no kernels; what collecting graphs costs in large programs. Wants a quiet machine
+  --runs        with --cost: runs of each cell (default 5)
   --quick       large programs with small inputs
   --work        where builds and files go (default: bench-work in Cargo's target folder)
-  --save        write docs/results/rank.md and bench/results/rank.json
+  --save        write docs/results/rank.md and bench/results/rank.json; with --cost rank-cost.md and rank-cost.json
 
 SELVEDGE_BIN names the selvedge binary; without it the release build of this repository is used.
 ";
@@ -53,6 +55,7 @@ struct Options {
     seed: u64,
     paper_only: bool,
     programs: Vec<String>,
+    cost: bool,
     runs: usize,
     quick: bool,
     work: PathBuf,
@@ -66,6 +69,7 @@ fn options() -> Result<Option<Options>> {
         seed: 1,
         paper_only: false,
         programs: Vec::new(),
+        cost: false,
         runs: FEWEST_RUNS,
         quick: false,
         work: place::target().join("bench-work"),
@@ -81,6 +85,7 @@ fn options() -> Result<Option<Options>> {
             "--seed" => options.seed = number(value()?)?,
             "--paper-only" => options.paper_only = true,
             "--programs" => options.programs = value()?.split(',').map(str::to_owned).collect(),
+            "--cost" => options.cost = true,
             "--runs" => options.runs = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
             "--quick" => options.quick = true,
             "--work" => options.work = PathBuf::from(value()?),
@@ -91,6 +96,16 @@ fn options() -> Result<Option<Options>> {
             }
             _ => return Err(BenchError::Usage(format!("unknown argument {arg}"))),
         }
+    }
+    if let Some(unknown) = options.programs.iter().find(|name| !programs::PROGRAMS.contains(&name.as_str())) {
+        let known = programs::PROGRAMS.join(", ");
+        return Err(BenchError::Usage(format!("there is no {unknown}; there are {known}")));
+    }
+    let is_part = !options.only.is_empty() || !options.programs.is_empty() || options.paper_only || options.quick;
+    if options.save && (is_part || options.runs < FEWEST_RUNS) {
+        let text =
+            format!("--save keeps whole pages only: all kernels and programs, no --quick, at least {FEWEST_RUNS} runs");
+        return Err(BenchError::Usage(text));
     }
     Ok(Some(options))
 }
@@ -103,6 +118,13 @@ fn run() -> Result<()> {
     let Some(mut options) = options()? else { return Ok(()) };
     let begin = Instant::now();
     options.work = place::work(&options.work)?;
+    let mut how = How::parse([])?;
+    how.only.clone_from(&options.programs);
+    how.work.clone_from(&options.work);
+    (how.runs, how.quick) = (options.runs, options.quick);
+    if options.cost {
+        return cost(&how, options.save);
+    }
     let corpus = tool("load the corpus", load(&place::repository().join("corpus")))?;
     let workshop = Workshop::open(&options.work, &place::selvedge()?)?;
     let mut rankings = Rankings {
@@ -118,11 +140,7 @@ fn run() -> Result<()> {
         seconds: 0.0,
     };
     if options.only.is_empty() {
-        let mut how = How::parse([])?;
-        how.only.clone_from(&options.programs);
-        how.work.clone_from(&options.work);
-        (how.runs, how.quick) = (options.runs, options.quick);
-        rankings.programs = programs::measure(&Tools::find(), &how, &mut |line| eprintln!("{line}"));
+        rankings.programs = programs::measure_sizes(&Tools::find(), &how, &mut |line| eprintln!("{line}"));
     }
     let is_wanted = options.programs.is_empty();
     let wants = |name: &str| is_wanted && (options.only.is_empty() || options.only.iter().any(|only| only == name));
@@ -142,6 +160,21 @@ fn run() -> Result<()> {
     print!("{}", rankings.page());
     if options.save {
         for path in rankings.save()? {
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn cost(how: &How, is_kept: bool) -> Result<()> {
+    let begin = Instant::now();
+    let machine = Machine::describe();
+    let programs = programs::measure_costs(&Tools::find(), how, &mut |line| eprintln!("{line}"));
+    let seconds = begin.elapsed().as_secs_f64();
+    let costs = Costs { version: 1, machine, runs: how.runs, is_quick: how.quick, programs, seconds };
+    print!("{}", costs.page());
+    if is_kept {
+        for path in costs.save()? {
             eprintln!("wrote {}", path.display());
         }
     }

@@ -5,6 +5,7 @@ mod detect;
 mod enforce;
 mod explore;
 mod findings;
+mod graph;
 mod guard;
 mod heal;
 mod hunt;
@@ -24,6 +25,7 @@ pub(crate) use self::build::{BuildArgs, DemoArgs};
 pub(crate) use self::detect::{DetectArgs, RefineArgs};
 pub(crate) use self::enforce::{EnforceArgs, ProfileArgs};
 pub(crate) use self::explore::{ExploreArgs, MinimizeArgs, ReplayArgs};
+pub(crate) use self::graph::GraphArgs;
 pub(crate) use self::guard::{ExposeArgs, GuardArgs, PatchArgs, RelaxArgs, TrainArgs};
 pub(crate) use self::heal::HealArgs;
 pub(crate) use self::hunt::{HuntArgs, PredictArgs, TryArgs};
@@ -137,6 +139,8 @@ pub(crate) enum Command {
     Expose(ExposeArgs),
     /// Ranks code points by how likely they are the bug, from many runs
     Rank(Box<RankArgs>),
+    /// Adds communication graphs that were kept, takes them away from each other, and exports them
+    Graph(GraphArgs),
     /// Sees races in the act: runs a program with a little noise, and looks who meets whom
     Detect(DetectArgs),
     /// Lists recorded runs

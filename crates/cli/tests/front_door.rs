@@ -421,6 +421,47 @@ fn code_points_are_ranked_from_traces_and_live_and_later_runs_held_against_tests
     assert!(text(&watched.stdout).contains("the balance is"), "{}", text(&watched.stdout));
     let wrong = place.selvedge(&["rank", "--baseline", "trace.graph", "--watch", "--", "./account"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    // How a testing graph was collected need not be said again; what contradicts it is refused.
+    let same =
+        ["rank", "--baseline", "mesi.graph", "-n", "10", "--seed", "5", "--threshold", "0.5", "--json", "new.json"];
+    let same = place.selvedge(&[&same[..], &["--", "./account"]].concat());
+    assert!(matches!(same.status.code(), Some(0 | 66)), "{}", text(&same.stderr));
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("new.json")).expect("written")).expect("JSON");
+    let told = report["ranking"].as_array().expect("a ranking");
+    assert_eq!(told.is_empty(), same.status.code() == Some(0), "{report}");
+    let other = place.selvedge(&["rank", "--baseline", "mesi.graph", "--context", "2", "--", "./account"]);
+    assert_eq!(other.status.code(), Some(2), "{}", text(&other.stderr));
+    kept_graphs_add_up(&place);
+}
+
+/// Graphs that were kept by `rank --save` are values: they add up, and nothing is left of one less itself.
+fn kept_graphs_add_up(place: &Place) {
+    let told = |args: &[&str]| {
+        let output = place.selvedge(args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let told = text(&output.stdout);
+        let figure = move |name: &str| -> Option<u64> {
+            let line = told.lines().find(|line| line.starts_with(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        ["runs", "nodes", "edges"].map(|name| figure(name).expect(name))
+    };
+    let [runs, nodes, edges] = told(&["graph", "live.graph"]);
+    assert!(runs >= 15 && nodes > 0 && edges > 0);
+    assert_eq!(told(&["graph", "live.graph", "live.graph", "-o", "both.graph"]), [2 * runs, nodes, edges]);
+    assert_eq!(told(&["graph", "both.graph", "--minus", "live.graph"])[1..], [0, 0]);
+    told(&["graph", "both.graph", "--program", "./account", "--dot", "both.dot", "--json", "both.json"]);
+    let dot = text(&std::fs::read(place.path().join("both.dot")).expect("written"));
+    assert!(dot.starts_with("digraph") && dot.contains("account.c:"), "{dot}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("both.json")).expect("written")).expect("JSON");
+    assert_eq!(json["edges"].as_array().map(Vec::len), usize::try_from(edges).ok());
+    let unlike = place.selvedge(&["graph", "live.graph", "mesi.graph"]);
+    assert_eq!(unlike.status.code(), Some(2));
+    assert!(text(&unlike.stderr).contains("by line"), "{}", text(&unlike.stderr));
+    let stranger = place.selvedge(&["graph", "live.graph", "--program", "/bin/sh"]);
+    assert_eq!(stranger.status.code(), Some(2), "{}", text(&stranger.stderr));
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl CodePoints {
         }
     }
 
+    /// Whether an image of this file was added.
+    pub fn has(&self, path: &Path) -> bool {
+        self.images.values().any(|known| known.path == path)
+    }
+
     /// Where a site is.
     pub fn source(&self, build_id: &[u8], offset: u32) -> Rc<Source> {
         let key = (build_id.to_vec(), offset);

@@ -130,7 +130,7 @@ pub struct Variable {
 }
 
 /// A file as seen from here: relative where it lies below the working directory.
-fn shorten(file: &Path) -> String {
+pub(crate) fn shorten(file: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     file.strip_prefix(&here).unwrap_or(file).display().to_string()
 }

@@ -8,7 +8,8 @@
 //!
 //! - read reply of another cache: an edge from the line's metadata to the reader; events LcRd and RmRd;
 //! - read miss served by memory: an edge from [`Node::NOBODY`], and no event;
-//! - invalidate reply: an edge from the metadata of the line that is given up; LcWr here, RmWr at all who gave it up.
+//! - invalidate reply: an edge from the metadata of the line that is given up; LcWr here, RmWr at all who gave it up. Where all copies
+//!   were clean from memory, nobody has written them, and the edge is from [`Node::NOBODY`] as that of a read would be.
 //!
 //! The table of each processor is read out by a trap when it is full; what would be written meanwhile is dropped.
 //!
@@ -215,9 +216,7 @@ impl Mesi {
             }
         }
         if !gave.is_empty() {
-            if source.0 != Node::NOBODY {
-                self.report(here, source, writer);
-            }
+            self.report(here, source, writer);
             self.push(here, Comm::LocalWrite);
             for at in gave {
                 self.push(at, Comm::RemoteWrite);

@@ -20,9 +20,14 @@
 //! passing run has weigh nothing.
 //!
 //! **Suspicious.** A node or edge weighs the share of failing runs that have it less that of passing runs, and never less than
-//! nothing. An edge that passing runs have more often weighs the same in the failing runs that lack it, just after the time
-//! at which passing runs have it: what should have happened and did not is as telling (the paper's Figure 2). Without labels
-//! it is the same as rare.
+//! nothing. Without labels it is the same as rare.
+//!
+//! What should have happened and did not is as telling (the paper's Figure 2): an edge that passing runs have more often weighs
+//! that much in the failing runs that lack it (suspicious), and without labels an edge weighs the share of runs that have
+//! it in those that lack it (both). Its time is just after that at which the others have it. Where the same two sites meet in
+//! the run in other contexts, only contexts are missing, and it weighs three quarters: contexts change with all that came
+//! before. In a failing run that never came to the edge's later site it weighs a tenth: the run ended before, or went another
+//! way, because of something else.
 //!
 //! In both, every run (every failing run, where there are labels) is walked from its beginning. What has weight w gives w to its
 //! code points, as far as nothing before it explains the run already: each moment leaves 1 - 0.9 w of what was left
@@ -156,6 +161,12 @@ const EXPLAINS: f64 = 0.9;
 /// What an edge gives to where it comes from.
 const SOURCE: f64 = 0.5;
 
+/// What a missing edge weighs where its two sites meet in other contexts.
+const OTHERWISE: f32 = 0.75;
+
+/// What a missing edge weighs in a failing run that never came to its later site.
+const UNREACHED: f32 = 0.1;
+
 /// Ranks code points; `point_of` says which one an offset of an image belongs to.
 pub fn rank(
     samples: &[Sample<'_>],
@@ -272,7 +283,15 @@ impl Weigh {
 
     /// The same, for a run that lacks it.
     fn missing(self, failing: u32, passing: u32) -> f32 {
-        (share(passing, self.passing) - share(failing, self.failing)).max(0.0)
+        match self.is_labelled {
+            true => (share(passing, self.passing) - share(failing, self.failing)).max(0.0),
+            false => share(failing, self.failing),
+        }
+    }
+
+    /// Whether runs are told by what they lack.
+    fn tells_missing(self) -> bool {
+        !self.is_labelled || self.score == Score::Suspicious
     }
 }
 
@@ -285,7 +304,7 @@ struct Moment {
     to: u32,
     /// [`NOWHERE`] for a node, and for an edge from nobody.
     from: u32,
-    /// Which edge: of the run, or past its edges, of the passing runs. [`NOWHERE`] for a node.
+    /// Which edge: of the run, or past its edges, of those that it may lack. [`NOWHERE`] for a node.
     edge: u32,
 }
 
@@ -303,6 +322,8 @@ fn by_weight(
     weigh: Weigh,
     points: &mut Points<'_>,
 ) -> Vec<Ranked> {
+    // What a run may lack.
+    let usual = if weigh.is_labelled { passed } else { suspects };
     let mut tally: Vec<Charged> = Vec::new();
     let mut moments: Vec<Moment> = Vec::new();
     for run in runs {
@@ -324,18 +345,27 @@ fn by_weight(
         for (at, (row, failing, passing)) in edges.enumerate() {
             edge(&row, when(row.count), weigh.of(failing, passing), at);
         }
-        if weigh.is_labelled && weigh.score == Score::Suspicious {
-            let missed = joined(passed.edges(), suspects.edges(), run.edges(), EdgeRow::key, |row| row.count);
-            for (at, (row, failing, own)) in missed.enumerate() {
-                if own == 0 {
-                    // After what happens then, so that it explains what follows only.
-                    edge(&row, when(row.count) + 128, weigh.missing(failing, row.count.runs), run.edges().len() + at);
+        if weigh.tells_missing() {
+            let met: FxHashSet<_> = run.edges().iter().map(|row| (row.from.site(), row.to.site())).collect();
+            let reached: FxHashSet<_> = run.nodes().iter().map(|row| row.node.site()).collect();
+            let missed = joined(usual.edges(), suspects.edges(), run.edges(), EdgeRow::key, |row| row.count);
+            for (at, (row, failing, _)) in missed.enumerate().filter(|(_, (_, _, own))| *own == 0) {
+                let mut weight = weigh.missing(failing, row.count.runs);
+                if weight > 0.0 {
+                    let (from, to) = (row.from.site(), row.to.site());
+                    weight *= match (weigh.is_labelled && !reached.contains(&to), met.contains(&(from, to))) {
+                        (true, _) => UNREACHED,
+                        (false, true) => OTHERWISE,
+                        (false, false) => 1.0,
+                    };
                 }
+                // After what happens then, so that it explains what follows only.
+                edge(&row, when(row.count) + 128, weight, run.edges().len() + at);
             }
         }
         moments.sort_unstable_by_key(|moment| moment.when);
         tally.resize_with(points.names.len(), Charged::default);
-        charge(&moments, run.edges(), passed.edges(), &mut tally);
+        charge(&moments, run.edges(), usual.edges(), &mut tally);
     }
     let ranked = |(number, charged): (usize, Charged)| Ranked {
         point: points.name(u32::try_from(number).unwrap_or(NOWHERE)),
@@ -368,7 +398,7 @@ impl Charged {
 }
 
 /// Charges a run to its code points, the first moments most.
-fn charge(moments: &[Moment], own: &[EdgeRow], passed: &[EdgeRow], tally: &mut [Charged]) {
+fn charge(moments: &[Moment], own: &[EdgeRow], usual: &[EdgeRow], tally: &mut [Charged]) {
     let mut left = 1.0;
     let mut got: Vec<(u32, f64)> = Vec::new();
     for moment in moments.chunk_by(|a, b| a.when == b.when) {
@@ -387,7 +417,7 @@ fn charge(moments: &[Moment], own: &[EdgeRow], passed: &[EdgeRow], tally: &mut [
                 if left > 1e-6 && part.edge != NOWHERE {
                     let at = part.edge as usize;
                     let missed = at.checked_sub(own.len());
-                    let edge = missed.map_or_else(|| own.get(at), |at| passed.get(at));
+                    let edge = missed.map_or_else(|| own.get(at), |at| usual.get(at));
                     if let Some(edge) = edge {
                         charged.keep(edge, weight * left, missed.is_some());
                     }

@@ -11,6 +11,7 @@ pub(crate) mod enforce;
 pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod expose;
+pub(crate) mod graph;
 pub(crate) mod guard;
 pub(crate) mod guarding;
 pub(crate) mod heal;

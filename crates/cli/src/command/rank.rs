@@ -1,16 +1,15 @@
 //! `selvedge rank`.
 
-use std::collections::BTreeMap;
+mod lines;
+mod tested;
+
 use std::io::Write as _;
 use std::path::Path;
 
-use selvedge_analyze::graph::deployed::{Surprise, Tested, Watch};
-use selvedge_analyze::graph::rank::{Evidence, Label, PointNo, Ranking, Sample, Score, rank};
-use selvedge_analyze::graph::value::BuildId;
-use selvedge_analyze::graph::{Depth, Granularity, Graph, Kind, Node, Rules, export, file};
+use selvedge_analyze::graph::rank::{Label, PointNo, Ranking, Sample, Score, rank};
+use selvedge_analyze::graph::{Depth, Granularity, Graph, Kind, Rules, file};
 use selvedge_drive::controlled::{Prepared, SurveyOptions, prepare};
 use selvedge_drive::hunt::Recorded;
-use selvedge_drive::plan::DEFAULT_MEMORY_LIMIT_MB;
 use selvedge_drive::program::hex;
 use selvedge_drive::rank::{
     CollectOptions, Collected, Judged, Labels, collect_program, collect_recorded, collect_runs,
@@ -18,14 +17,14 @@ use selvedge_drive::rank::{
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_drive::vary::VaryOptions;
-use selvedge_drive::watch::{WatchOptions, watch};
-use selvedge_findings::{ExitCode, Program, RankedEdge, RankedNode, RankedPoint, Report};
-use selvedge_report::code_points::CodePoints;
+use selvedge_findings::{ExitCode, Program, RankedEdge, RankedPoint, Report, Tally};
 use selvedge_report::names::Source;
-use selvedge_report::ranking::{Ground, why, write_ranking};
+use selvedge_report::ranking::{Ground, whole_why, write_ranking};
 use selvedge_report::ranking_svg::{Drawn, draw};
 
+use self::lines::Lines;
 use crate::args::RankArgs;
+use crate::command::graph::{how, read, write, write_exports};
 use crate::messages::{Failure, Live, note};
 
 /// Ranks code points from recorded runs, or from a program.
@@ -37,9 +36,12 @@ pub(crate) fn run(args: &RankArgs) -> Result<u8, Failure> {
     let kind = kind(args, score);
     let labels = if args.label.as_deref() == Some("none") { Labels::Nothing } else { Labels::Outcome };
     let stop = Stop::on_signals();
-    if let (true, Some(baseline)) = (args.watch, &args.baseline) {
-        return watched(args, baseline, &stop);
-    }
+    let baseline = args.baseline.as_deref().map(read).transpose()?;
+    let kind = baseline.as_ref().map_or(Ok(kind), |tested| agreed(tested, kind))?;
+    let baseline = match (args.watch, baseline) {
+        (true, Some(baseline)) => return tested::watched(args, baseline, &stop),
+        (_, baseline) => baseline,
+    };
     let (collected, program) = collected(args, kind, labels, &stop)?;
     if collected.runs.is_empty() {
         return Err(usage("no run left a trace that threads communicate in".to_owned()));
@@ -47,9 +49,9 @@ pub(crate) fn run(args: &RankArgs) -> Result<u8, Failure> {
     let mut lines = Lines::new(&collected.images.iter().map(|(id, path)| (id, path.as_path())).collect::<Vec<_>>());
     let all = sum(collected.runs.iter(), kind)?;
     save(args, &collected, kind)?;
-    export(args, &all, &lines)?;
-    let code = match &args.baseline {
-        Some(baseline) => against(args, baseline, &collected, &mut lines)?,
+    write_exports(&all, &lines.code, args.dot.as_deref(), args.graph_json.as_deref())?;
+    let code = match baseline {
+        Some(baseline) => tested::against(args, baseline, &collected, &all, &program, &mut lines)?,
         None => ranked(args, score, &collected, &all, &program, &mut lines)?,
     };
     Ok(if stop.is_set() && code == ExitCode::Success.code() { 130 } else { code })
@@ -71,6 +73,18 @@ fn kind(args: &RankArgs, score: Score) -> Kind {
         _ => Granularity::Word,
     };
     Kind { depth: Depth::new(args.context).unwrap_or_default(), granularity, rules }
+}
+
+/// Runs are held against a testing graph as it was collected; who asks for something else is told.
+fn agreed(tested: &Graph, asked: Kind) -> Result<Kind, Failure> {
+    let kind = tested.kind();
+    if asked == kind || asked == Kind::default() {
+        return Ok(kind);
+    }
+    Err(usage(format!(
+        "the testing graph has {}; leave out --context, --granularity, --collector and --score, or give the same",
+        how(tested)
+    )))
 }
 
 /// What a plan says about a graph of this kind.
@@ -140,7 +154,7 @@ fn save(args: &RankArgs, collected: &Collected, kind: Kind) -> Result<(), Failur
     let Some(path) = &args.save else { return Ok(()) };
     let tested = sum(collected.runs.iter().filter(|run| run.label != Label::Failed), kind)?;
     let bytes = file::to_bytes(&tested);
-    std::fs::write(path, &bytes).map_err(|error| Failure::usage(&error))?;
+    write(path, &bytes)?;
     note(&format!(
         "{}: {} runs, {} nodes, {} edges, {} bytes",
         path.display(),
@@ -150,79 +164,6 @@ fn save(args: &RankArgs, collected: &Collected, kind: Kind) -> Result<(), Failur
         bytes.len()
     ));
     Ok(())
-}
-
-fn export(args: &RankArgs, all: &Graph, lines: &Lines) -> Result<(), Failure> {
-    let name = |site: selvedge_analyze::graph::Site| {
-        let image = all.images().get(usize::from(site.image)).cloned().unwrap_or_default();
-        lines.code.source(&image, site.offset).brief()
-    };
-    if let Some(path) = &args.dot {
-        std::fs::write(path, export::dot(all, name)).map_err(|error| Failure::usage(&error))?;
-    }
-    if let Some(path) = &args.graph_json {
-        let text = serde_json::to_vec(&export::exported(all, name)).map_err(|error| Failure::internal(&error))?;
-        std::fs::write(path, text).map_err(|error| Failure::usage(&error))?;
-    }
-    Ok(())
-}
-
-/// Source lines as code points.
-struct Lines {
-    code: CodePoints,
-    numbers: BTreeMap<(String, Option<u32>), PointNo>,
-    sources: Vec<Source>,
-}
-
-impl Lines {
-    fn new(images: &[(&BuildId, &Path)]) -> Lines {
-        let mut code = CodePoints::new();
-        for (build_id, path) in images {
-            code.add(build_id, path);
-        }
-        Lines { code, numbers: BTreeMap::new(), sources: Vec::new() }
-    }
-
-    fn number(&mut self, build_id: &BuildId, offset: u32) -> PointNo {
-        let source = self.code.source(build_id, offset);
-        let key = match (&source.file, source.line) {
-            (Some(file), Some(line)) => (file.clone(), Some(line)),
-            _ => (source.place(), None),
-        };
-        let next = PointNo::try_from(self.sources.len()).unwrap_or(PointNo::MAX);
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
-            self.sources.push(Source::clone(&source));
-        }
-        number
-    }
-
-    fn source(&self, point: PointNo) -> Option<&Source> {
-        self.sources.get(point as usize)
-    }
-
-    fn node(&self, images: &[BuildId], node: Node) -> Option<RankedNode> {
-        let site = node.site()?;
-        let image = images.get(usize::from(site.image))?;
-        let source = self.code.source(image, site.offset);
-        Some(RankedNode {
-            place: source.brief(),
-            function: source.function.clone(),
-            access: self.code.access(image, site.offset).to_owned(),
-            context: node.context().events().map(|event| event.name().to_owned()).collect(),
-        })
-    }
-
-    fn edge(&self, images: &[BuildId], evidence: &Evidence) -> Option<RankedEdge> {
-        Some(RankedEdge {
-            from: self.node(images, evidence.from),
-            to: self.node(images, evidence.to)?,
-            failing: evidence.failing,
-            passing: evidence.passing,
-            pair_passes: evidence.pair_passes,
-            is_missing: evidence.is_missing,
-        })
-    }
 }
 
 fn ranked(
@@ -237,7 +178,7 @@ fn ranked(
         collected.runs.iter().map(|run| Sample { graph: &run.graph, label: run.label }).collect();
     let ranking = rank(&samples, score, |build_id, offset| lines.number(build_id, offset))
         .map_err(|error| Failure::internal(&error))?;
-    let ground = Ground { failing: ranking.failing, passing: ranking.passing };
+    let ground = Ground { failing: ranking.failing, passing: ranking.passing, has_contexts: has_contexts(all) };
     let points = named(&ranking, ground, lines);
     let tally = &collected.tally;
     note(&format!(
@@ -258,15 +199,11 @@ fn ranked(
     out.flush()?;
     if let Some(path) = &args.svg {
         let title = format!("{}: the top code points and who they meet", short(&program.path));
-        std::fs::write(path, draw(&title, &neighbourhood(&points, &ranking, all, lines)))
-            .map_err(|error| Failure::usage(&error))?;
+        let top = ranking.points.iter().take(DRAWN_POINTS).filter_map(|ranked| lines.source(ranked.point));
+        let top: Vec<String> = top.map(Source::brief).collect();
+        write(path, draw(&title, &neighbourhood(&points, &ranking, all, lines), &top).as_bytes())?;
     }
-    if let Some(path) = &args.json {
-        let mut report = Report::new(program.clone(), collected.tally.into(), Vec::new());
-        report.ranking = Some(points);
-        let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
-        std::fs::write(path, text).map_err(|error| Failure::usage(&error))?;
-    }
+    write_report(args.json.as_deref(), program, collected.tally, points)?;
     let failed = tally.fail + tally.hang;
     Ok(if failed > 0 { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
@@ -280,7 +217,16 @@ pub(crate) fn of_recorded(recorded: &[Recorded]) -> Result<Vec<RankedPoint>, Fai
         collected.runs.iter().map(|run| Sample { graph: &run.graph, label: run.label }).collect();
     let ranking = rank(&samples, Score::default(), |build_id, offset| lines.number(build_id, offset))
         .map_err(|error| Failure::internal(&error))?;
-    Ok(named(&ranking, Ground { failing: ranking.failing, passing: ranking.passing }, &lines))
+    Ok(named(&ranking, Ground { failing: ranking.failing, passing: ranking.passing, has_contexts: true }, &lines))
+}
+
+/// Writes the ranking as JSON, where that is wanted.
+fn write_report(path: Option<&Path>, program: &Program, tally: Tally, points: Vec<RankedPoint>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let mut report = Report::new(program.clone(), tally.into(), Vec::new());
+    report.ranking = Some(points);
+    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+    write(path, &text)
 }
 
 fn short(path: &str) -> String {
@@ -299,7 +245,7 @@ fn named(ranking: &Ranking, ground: Ground, lines: &Lines) -> Vec<RankedPoint> {
             line: source.line,
             function: source.function.clone(),
             score: ranked.score,
-            why: evidence.first().map_or_else(String::new, |edge| why(edge, ground)),
+            why: whole_why(&evidence, ground),
             evidence,
         });
     }
@@ -313,13 +259,18 @@ const DRAWN_USUAL: usize = 6;
 
 /// What the picture shows: what speaks for the top code points, and what these do mostly.
 fn neighbourhood(points: &[RankedPoint], ranking: &Ranking, all: &Graph, lines: &mut Lines) -> Vec<Drawn> {
+    let is_labelled = ranking.passing > 0;
     let mut drawn: Vec<Drawn> = Vec::new();
-    for point in points.iter().take(DRAWN_POINTS) {
-        for edge in point.evidence.iter().take(2) {
-            if !drawn.iter().any(|known| known.edge == *edge) {
-                drawn.push(Drawn { edge: edge.clone(), is_evidence: true });
-            }
+    // Several sites of one line look the same: the first says it.
+    let mut show = |one: Drawn| {
+        let is_new = !drawn.iter().any(|known| (&known.edge.from, &known.edge.to) == (&one.edge.from, &one.edge.to));
+        if is_new {
+            drawn.push(one);
         }
+        is_new
+    };
+    for edge in points.iter().take(DRAWN_POINTS).flat_map(|point| point.evidence.iter().take(2)) {
+        show(Drawn::evidence(edge, is_labelled));
     }
     let top: Vec<PointNo> = ranking.points.iter().take(DRAWN_POINTS).map(|ranked| ranked.point).collect();
     let mut usual: Vec<_> = all.edges().iter().collect();
@@ -335,116 +286,15 @@ fn neighbourhood(points: &[RankedPoint], ranking: &Ranking, all: &Graph, lines: 
         if !point.is_some_and(|point| top.contains(&point)) {
             continue;
         }
-        let evidence = Evidence {
-            from: row.from,
-            to: row.to,
-            weight: 0.0,
-            failing: 0,
-            passing: row.count.runs,
-            pair_passes: true,
-            is_missing: false,
-        };
-        let Some(edge) = lines.edge(all.images(), &evidence) else { continue };
-        if drawn.iter().any(|known| (&known.edge.from, &known.edge.to) == (&edge.from, &edge.to)) {
-            continue;
-        }
-        left -= 1;
-        drawn.push(Drawn { edge, is_evidence: false });
+        let Some(to) = lines.node(all.images(), row.to) else { continue };
+        let from = lines.node(all.images(), row.from);
+        let edge = RankedEdge { from, to, failing: 0, passing: 0, pair_passes: true, is_missing: false };
+        left -= usize::from(show(Drawn::usual(edge, row.count.runs)));
     }
     drawn
 }
 
-/// The testing graph.
-fn tested(baseline: &Path, lines: &mut Lines) -> Result<Tested, Failure> {
-    let bytes = std::fs::read(baseline)
-        .map_err(|error| usage(format!("cannot read the testing graph `{}`: {error}", baseline.display())))?;
-    let graph = file::from_bytes(&bytes).map_err(|error| usage(format!("`{}`: {error}", baseline.display())))?;
-    Ok(Tested::new(graph, |build_id, offset| lines.number(build_id, offset)))
-}
-
-/// Tells what runs do beyond a testing graph; `images` are those that edges of the surprises are in.
-fn tell(found: &[Surprise], tests: u32, runs: u32, images: &[BuildId], lines: &Lines) -> Result<(), Failure> {
-    let ground = Ground { failing: runs, passing: 0 };
-    let mut out = anstream::stdout().lock();
-    for surprise in found {
-        let Some(source) = lines.source(surprise.point) else { continue };
-        let evidence = Evidence {
-            from: surprise.edge.from,
-            to: surprise.edge.to,
-            weight: surprise.score,
-            failing: surprise.edge.count.runs,
-            passing: 0,
-            pair_passes: false,
-            is_missing: false,
-        };
-        let Some(edge) = lines.edge(images, &evidence) else { continue };
-        writeln!(out, "New at {} (surprise {:.2})", source.in_words(), surprise.score)?;
-        writeln!(out, "   {}; never in {tests} tests.", why(&edge, ground))?;
-    }
-    Ok(out.flush()?)
-}
-
-/// Reports what the runs do beyond a testing graph.
-fn against(args: &RankArgs, baseline: &Path, collected: &Collected, lines: &mut Lines) -> Result<u8, Failure> {
-    let tested = tested(baseline, lines)?;
-    let unlike =
-        "the testing graph was collected otherwise: give the same --context, --granularity, --collector and --score";
-    let all = sum(collected.runs.iter(), tested.graph().kind()).map_err(|_| usage(unlike.to_owned()))?;
-    if !tested.graph().images().iter().any(|image| all.images().contains(image)) {
-        note("the testing graph is of another build: everything is new to it");
-    }
-    let found = tested
-        .beyond(&all, args.threshold, |build_id, offset| lines.number(build_id, offset))
-        .map_err(|error| usage(error.to_string()))?;
-    let images = all.difference(tested.graph()).map_err(|error| Failure::internal(&error))?.images().to_vec();
-    let shown = found.get(..args.top.min(found.len())).unwrap_or_default();
-    tell(shown, tested.graph().runs(), all.runs(), &images, lines)?;
-    note(&format!("{} code points past the threshold of {}", found.len(), args.threshold));
-    Ok(if found.is_empty() { ExitCode::Success.code() } else { ExitCode::Findings.code() })
-}
-
-/// Runs the program once, and reports while it runs what it does beyond a testing graph.
-fn watched(args: &RankArgs, baseline: &Path, stop: &Stop) -> Result<u8, Failure> {
-    let (store, guest, prepared) = prepared(args, stop)?;
-    let mut lines = Lines::new(&[(&prepared.program.build_id, prepared.program.path.as_path())]);
-    let tested = tested(baseline, &mut lines)?;
-    let kind = tested.graph().kind();
-    if kind.rules != Rules::Live {
-        return Err(usage("a program can be watched with a testing graph of `--collector live` only".to_owned()));
-    }
-    let (_, dir) = store.new_run().map_err(|error| Failure::usage(&error))?;
-    let options = WatchOptions {
-        dir,
-        graph: in_plan(kind),
-        memory_limit_mb: DEFAULT_MEMORY_LIMIT_MB,
-        every: args.every,
-        timeout: None,
-    };
-    let mut watching = Watch::new(tested, args.threshold);
-    let mut problem = None;
-    let ended = watch(&prepared, &guest, &options, stop, &mut |graph, process| {
-        for module in process.file().modules() {
-            lines.code.add(&module.build_id, &module.path);
-        }
-        let found = watching.look(graph, |build_id, offset| lines.number(build_id, offset));
-        let tests = watching.tested().graph();
-        let told = found.map_err(|error| Failure::internal(&error)).and_then(|found| {
-            let images = graph.difference(tests).map_err(|error| Failure::internal(&error))?.images().to_vec();
-            tell(&found, tests.runs(), 1, &images, &lines)
-        });
-        if let Err(failure) = told {
-            problem.get_or_insert(failure);
-        }
-    });
-    let (end, _) = ended.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
-    if let Some(failure) = problem {
-        return Err(failure);
-    }
-    note(&format!(
-        "looked {} times; {} code points past the threshold of {}",
-        watching.looks(),
-        watching.told(),
-        args.threshold
-    ));
-    Ok(if watching.told() > 0 { ExitCode::Findings.code() } else { end.outcome().exit_code() })
+/// Whether its nodes have contexts.
+fn has_contexts(graph: &Graph) -> bool {
+    graph.kind().depth != Depth::NONE
 }

@@ -118,6 +118,33 @@ fn what_did_not_happen_is_told_too() {
 }
 
 #[test]
+fn what_is_missing_weighs_less_where_only_contexts_are_or_where_the_run_never_came() {
+    use Label::{Failed, Passed, Unknown};
+    let weight = |failed: &str| {
+        let runs = [("T1 w x 1; T2 r x 2; T1 w y 3; T2 r y 4", Passed), (failed, Failed)];
+        let ranking = ranked(&runs, COHERENT, Score::Suspicious);
+        let four = ranking.points.iter().find(|ranked| ranked.point == 4).expect("ranked");
+        four.evidence.iter().find(|edge| edge.is_missing).expect("an edge is missing").weight
+    };
+    let is = |weight: f64, wanted: f64| assert!((weight / wanted - 1.0).abs() < 1e-3, "{weight}, not {wanted}");
+    is(weight("T1 w x 1; T2 r x 2; T1 w y 3"), 0.1);
+    // Both begin with something else, which explains as much of either run.
+    let lacks = weight("T1 w x 1; T2 r x 2; T1 r z 7; T2 w z 8; T2 r y 4; T1 w y 3");
+    is(weight("T1 w x 1; T2 r x 2; T1 r z 7; T2 w z 8; T1 w y 3; T2 r y 4"), 0.75 * lacks);
+    // Without labels, a run that lacks what all others have is the odd one.
+    let runs = [
+        ("T1 w x 1; T2 r x 2; T1 w y 3; T2 r y 4", Unknown),
+        ("T1 w x 1; T2 r x 2; T1 w y 3; T2 r y 4", Unknown),
+        ("T1 w x 1; T2 r x 2; T1 w y 3; T2 r y 4", Unknown),
+        ("T1 w x 1; T2 r x 2; T1 w y 3", Unknown),
+    ];
+    let ranking = ranked(&runs, COHERENT, Score::Rare);
+    assert_eq!(lines(&ranking), [4, 3]);
+    let first = &ranking.points[0].evidence[0];
+    assert!((first.is_missing, first.failing, ranking.failing) == (true, 3, 4), "{first:?}");
+}
+
+#[test]
 fn equals_share_their_places() {
     let point = |point, score| crate::graph::rank::Ranked { point, score, evidence: Vec::new() };
     let ranking =
