@@ -86,6 +86,16 @@ pub enum PrepareError {
     /// Its input is too large.
     #[error("the program's standard input has more than {MOST_INPUT} bytes: give it a file to open instead")]
     LargeInput,
+    /// Schedules are those of one program.
+    #[error(
+        "`{}` is a script, and schedules are chosen inside one program: give the program that it starts, or use \
+         `selvedge record` and `selvedge detect`, which follow scripts",
+        path.display()
+    )]
+    Script {
+        /// The script.
+        path: PathBuf,
+    },
     /// A directory for files.
     #[error("cannot make a directory for controlled runs")]
     Scratch(#[source] io::Error),
@@ -96,8 +106,8 @@ impl PrepareError {
     pub fn exit_code(&self) -> u8 {
         use selvedge_findings::ExitCode;
         match self {
-            PrepareError::Program(FindProgramError::NotFound { .. }) => ExitCode::NotFound.code(),
-            PrepareError::Program(FindProgramError::NotExecutable { .. }) => ExitCode::CannotStart.code(),
+            PrepareError::Program(error) => error.exit_code(),
+            PrepareError::Script { .. } => ExitCode::Usage.code(),
             PrepareError::Survey(SurveyError::NotInstrumented { .. }) => ExitCode::Usage.code(),
             PrepareError::Survey(SurveyError::Stopped) => 130,
             PrepareError::Store(StoreError::Create { .. }) | PrepareError::LargeInput => ExitCode::Usage.code(),
@@ -128,10 +138,24 @@ pub fn prepare(
     stop: &Stop,
     each: &mut dyn FnMut(u32),
 ) -> Result<Prepared, PrepareError> {
+    prepare_with(store, guest, read_stdin()?, options, stop, each)
+}
+
+/// Makes a program ready that reads this.
+pub fn prepare_with(
+    store: &Store,
+    guest: &Guest,
+    stdin: Vec<u8>,
+    options: &SurveyOptions,
+    stop: &Stop,
+    each: &mut dyn FnMut(u32),
+) -> Result<Prepared, PrepareError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = Program::find(&guest.program, &path)?;
+    if program.is_script {
+        return Err(PrepareError::Script { path: program.path });
+    }
     let scratch = scratch()?;
-    let stdin = read_stdin()?;
     let stdin_file = scratch.path().join("stdin");
     std::fs::write(&stdin_file, &stdin).map_err(PrepareError::Input)?;
     let found = Guest { program: program.path.clone().into_os_string(), args: guest.args.clone() };
@@ -195,4 +219,15 @@ pub fn clips_dir(store: &Store) -> Result<PathBuf, StoreError> {
     let dir = store.dir().join("clips");
     std::fs::create_dir_all(&dir).map_err(|source| StoreError::Create { path: dir.clone(), source })?;
     Ok(dir)
+}
+
+/// The clip that was written last below a directory of runs; of equally old ones the last by name.
+pub fn latest_clip(runs: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(runs.join("clips")).ok()?;
+    let clip = |entry: io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let written = path.metadata().and_then(|meta| meta.modified()).ok()?;
+        (path.extension()? == "clip").then_some((written, path))
+    };
+    entries.filter_map(clip).max().map(|(_, path)| path)
 }

@@ -30,12 +30,15 @@ pub struct Report {
     /// Code points by how likely they are the bug, by commands that rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Vec<RankedPoint>>,
+    /// Findings that suppressions left out; missing where no suppressions were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppressed: Option<u64>,
 }
 
 impl Report {
     /// A report of the current version.
     pub fn new(program: Program, runs: Runs, findings: Vec<Finding>) -> Report {
-        Report { version: VERSION, program, runs, findings, figures: None, ranking: None }
+        Report { version: VERSION, program, runs, findings, figures: None, ranking: None, suppressed: None }
     }
 }
 
@@ -125,6 +128,44 @@ pub struct Finding {
     /// Why a refuted prediction is refuted: `no-order`, `diverged`, `blocked`, `did-not-happen`, `timed-out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted: Option<String>,
+    /// The id of the finding that leads its bug: those with one root cause have the same ([`crate::bugs`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How the program failed in the run that showed it, with numbers blanked: what tells one failure from another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Switches between threads that the schedule asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<u64>,
+    /// Whether a baseline has its bug, where there was one to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<bool>,
+    /// A guard that was made against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guarded>,
+}
+
+/// A guard that was made against a bug, and how it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// The plan that puts it to use, where one was made.
+    pub plan: Option<String>,
+    /// Whether no run with it failed, and there were some.
+    pub verified: bool,
+    /// Failing schedules of the bug that were run with it.
+    pub clips: u64,
+    /// Of these, how many still failed.
+    pub clips_failed: u64,
+    /// Fresh schedules that were run with it.
+    pub schedules: u64,
+    /// Of these, how many failed.
+    pub failures: u64,
+    /// Of the same schedules without it, how many failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures_without: Option<u64>,
+    /// Why there is none, or why it does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Kind {
@@ -182,6 +223,11 @@ impl Finding {
             proved: None,
             pattern: None,
             refuted: None,
+            group: None,
+            failure: None,
+            switches: None,
+            known: None,
+            guard: None,
         }
     }
 

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anomaly;
+pub mod brief;
 pub mod code_points;
 pub mod columns;
 pub mod critical;
@@ -19,6 +20,7 @@ pub mod fingerprint;
 pub mod github;
 pub mod hang;
 pub mod in_act;
+pub mod in_section;
 pub mod interleaving;
 pub mod json;
 pub mod junit;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::findings::FindingsArgs;
+
 /// Where findings go beside the terminal.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Machine output")]
@@ -20,4 +22,20 @@ pub(crate) struct OutputArgs {
     /// Print the findings as annotations of GitHub Actions; done without being asked where GITHUB_ACTIONS is true
     #[arg(long)]
     pub(crate) github: bool,
+    #[command(flatten)]
+    pub(crate) findings: FindingsArgs,
+}
+
+impl OutputArgs {
+    /// The same files, wherever we are.
+    pub(crate) fn absolute(self) -> OutputArgs {
+        let absolute = |path: Option<PathBuf>| path.map(|path| std::path::absolute(&path).unwrap_or(path));
+        OutputArgs {
+            json: absolute(self.json),
+            sarif: absolute(self.sarif),
+            junit: absolute(self.junit),
+            github: self.github,
+            findings: self.findings,
+        }
+    }
 }

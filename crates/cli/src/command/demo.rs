@@ -18,6 +18,7 @@ use selvedge_findings::ExitCode;
 use crate::args::{DemoArgs, OutputArgs, TryArgs};
 use crate::command::{cc, pursued};
 use crate::messages::Failure;
+use crate::outlet::Outlet;
 
 const SOURCE: &str = include_str!("../../demo/account.c");
 /// Plain runs before the hunt: the bug hides in them.
@@ -69,9 +70,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         patterns: None,
         jobs: 1,
         all: false,
+        verbose: false,
         output: OutputArgs::default(),
     };
-    pursued::tell(&hunted, &store, &clip, &trying, "demo")?;
+    pursued::tell(&hunted, &store, &clip, &trying, Outlet::open(&trying.output, "demo")?)?;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -110,6 +112,7 @@ fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedg
     let options = HuntOptions {
         runs: RUNS,
         budget: Duration::from_secs(30),
+        keep_back: Duration::ZERO,
         oracle: None,
         seed: 1,
         effort: Effort { timeout: TIMEOUT, ..Effort::default() },
@@ -118,7 +121,7 @@ fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedg
         patterns: Vec::new(),
         jobs: 1,
     };
-    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
+    let hunted = hunt(&prepared, &options, None, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
     let clip = base_clip(&prepared, &options);
     Ok((hunted, options, clip))
 }

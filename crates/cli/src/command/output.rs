@@ -11,11 +11,15 @@ use selvedge_report::sarif::{SarifOptions, sarif};
 use crate::args::OutputArgs;
 use crate::messages::Failure;
 
-/// Writes the findings of a command everywhere they were asked for.
-pub(crate) fn deliver(report: &Report, args: &OutputArgs, command: &str) -> Result<(), Failure> {
+/// Writes the findings of a command everywhere they were asked for; with `new_only` what a baseline has is in the JSON alone, which
+/// may be the next baseline.
+pub(crate) fn deliver(report: &Report, new_only: bool, args: &OutputArgs, command: &str) -> Result<(), Failure> {
     if let Some(file) = &args.json {
         write(file, &serde_json::to_vec_pretty(report).map_err(|error| Failure::internal(&error))?)?;
     }
+    let mut report = report.clone();
+    report.findings.retain(|finding| !(new_only && finding.known == Some(true)));
+    let report = &report;
     if let Some(file) = &args.sarif {
         let options = SarifOptions { version: env!("CARGO_PKG_VERSION"), root: &root(), suite: command };
         let log = sarif(report, &options);

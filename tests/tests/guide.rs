@@ -1,0 +1,20 @@
+//! Every command of the guide does what the page says. `selvedge_itest::run_page` has the form of a page.
+
+use selvedge_itest::run_page;
+
+/// A test for a page: its commands are run, and there are some.
+macro_rules! pages {
+    ($($name:ident: $page:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            assert!(run_page($page) > 0, "{} has no commands", $page);
+        })*
+    };
+}
+
+pages! {
+    build_systems: "docs/guide/build-systems.md";
+    ci: "docs/guide/ci.md";
+    configuration: "docs/guide/configuration.md";
+    suppressions: "docs/guide/suppressions.md";
+}
