@@ -44,22 +44,8 @@ pub struct Bar {
 pub fn check(measured: &Measured) -> Vec<Bar> {
     let row = measured.described();
     let mut bars = Vec::new();
-    let mut add = |what: &str, figure: Option<f64>, limit: f64| {
-        bars.push(Bar {
-            row: row.key,
-            what: what.to_owned(),
-            figure,
-            limit,
-            native_spread: measured.spread(),
-            verdict: judge(figure, limit),
-        });
-    };
-    // Only cells that ran to the end and gave the right answer count.
-    let seconds = |key: &str| {
-        measured.cell(key).filter(|c| c.missing.is_none())?;
-        measured.median_seconds(key)
-    };
-    let over = |a: &str, b: &str| Some(seconds(a)? / seconds(b)?);
+    let mut add = |what: &str, figure, limit| bars.push(bar(measured, what, figure, limit));
+    let over = |a: &str, b: &str| over(measured, a, b);
     let disarmed = match row.class {
         Class::Lu => Some((2.7, 1.6)),
         Class::Io => Some((1.05, 1.05)),
@@ -72,19 +58,45 @@ pub fn check(measured: &Measured) -> Vec<Bar> {
     add("record / gcc TSan", over("record", "tsan"), 1.0);
     add("record / clang TSan", over("record", "tsan-clang"), 1.0);
     add("record / clang TSan, clang", over("record-clang", "tsan-clang"), 1.0);
-    match row.key {
-        "lu" | "lu_blocked" | "fft" => {
-            add("guard / native", over("guard", "native"), 2.0);
-            add("guard, all / native", over("guard-all", "native"), 8.0);
-        }
-        "pbzip2" | "memcached" | "zstd" => {
-            add("guard / native", over("guard", "native"), 1.01);
-            add("enforce / native", over("enforce", "native"), 1.17);
-        }
-        _ => {}
+    if matches!(row.key, "pbzip2" | "memcached" | "zstd") {
+        add("enforce / native", over("enforce", "native"), 1.17);
     }
     add("bytes an event", bytes_per_event(measured, "record"), BYTES_PER_EVENT);
+    bars.extend(of_guards(measured));
     bars
+}
+
+/// Checks the bars on guards.
+pub fn of_guards(measured: &Measured) -> Vec<Bar> {
+    let ratio = |column: &str| over(measured, column, "native");
+    match measured.row {
+        "lu" | "lu_blocked" | "fft" => vec![
+            bar(measured, "guard / native", ratio("guard"), 2.0),
+            bar(measured, "guard, all / native", ratio("guard-all"), 8.0),
+        ],
+        "pbzip2" | "memcached" | "zstd" => vec![bar(measured, "guard / native", ratio("guard"), 1.01)],
+        _ => Vec::new(),
+    }
+}
+
+fn bar(measured: &Measured, what: &str, figure: Option<f64>, limit: f64) -> Bar {
+    Bar {
+        row: measured.row,
+        what: what.to_owned(),
+        figure,
+        limit,
+        native_spread: measured.spread(),
+        verdict: judge(figure, limit),
+    }
+}
+
+/// The median time in one column over that in another. Only cells that ran to the end and gave the right answer count.
+pub fn over(measured: &Measured, a: &str, b: &str) -> Option<f64> {
+    let seconds = |key: &str| {
+        measured.cell(key).filter(|c| c.missing.is_none())?;
+        measured.median_seconds(key)
+    };
+    Some(seconds(a)? / seconds(b)?)
 }
 
 /// Bytes an event over all recorded runs of a column.

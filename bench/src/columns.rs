@@ -24,6 +24,7 @@ use serde_json::Value;
 use crate::enforce::programs::Locked;
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
+use crate::guard::cost::Guarded;
 use crate::rank::programs::GraphSize;
 use crate::{apt, controlled, place};
 
@@ -300,6 +301,9 @@ fn valgrind() -> Result<()> {
     apt::ensure_tool("valgrind", &["valgrind", "libc6-dbg"])
 }
 
+/// Small runs that a guard learns from, before one of full size.
+pub const SMALL_LESSONS: usize = 9;
+
 /// What a recorded run left behind.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Trace {
@@ -376,11 +380,17 @@ impl Runner {
         matches!(self.mode, Mode::Guard | Mode::GuardAll | Mode::Enforce)
     }
 
-    /// Runs `job` so that a guard learns from it, or a profile, and keeps that for the runs that follow.
-    pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self) -> Result<T>) -> Result<()> {
-        let (learning, runs) = if self.mode == Mode::Enforce { (Mode::Record, 1) } else { (Mode::Learn, 3) };
+    /// Runs `job` so that a guard learns from it, or a profile, and keeps that for the runs that follow. It is told whether the run
+    /// is to be one of the size that is measured.
+    pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self, bool) -> Result<T>) -> Result<()> {
+        // Orders that only a large input has would stall the guarded runs.
+        let (learning, runs, whole) =
+            if self.mode == Mode::Enforce { (Mode::Record, 1, 0) } else { (Mode::Learn, SMALL_LESSONS, 1) };
         let mode = std::mem::replace(&mut self.mode, learning);
-        let result = self.begin().and_then(|()| (0..runs).try_for_each(|_| job(self).map(drop)));
+        let result = self.begin().and_then(|()| {
+            (0..runs).try_for_each(|_| job(self, false).map(drop))?;
+            (0..whole).try_for_each(|_| job(self, true).map(drop))
+        });
         self.mode = mode;
         result?;
         if mode == Mode::Enforce {
@@ -470,6 +480,11 @@ impl Runner {
     /// What locks did in the runs since [`Runner::begin`].
     pub fn enforced(&self) -> Option<Locked> {
         if self.mode == Mode::Enforce { Locked::of_run(&self.out, &self.profile()) } else { None }
+    }
+
+    /// What the guard did in the runs since [`Runner::begin`].
+    pub fn guarded(&self) -> Option<Guarded> {
+        if matches!(self.mode, Mode::Guard | Mode::GuardAll) { Guarded::of_run(&self.out) } else { None }
     }
 
     /// How large a graph the runs since [`Runner::begin`] left.

@@ -40,6 +40,20 @@ pub const GUARD_ARGUMENT: &str = "--guard-plan";
 /// The same with every shared access guarded.
 pub const GUARD_ALL_ARGUMENT: &str = "--guard-all-plan";
 
+/// Writes the plan that a command line asks for; `None` where it asks for none.
+pub fn asked(args: &[String]) -> Option<Result<()>> {
+    let [what, file, dir, program] = args else { return None };
+    let (file, dir, program) = (Path::new(file), Path::new(dir), Path::new(program));
+    Some(match what.as_str() {
+        ARGUMENT => write_plan(file, dir, program),
+        GRAPH_ARGUMENT => write_graph_plan(file, dir, program),
+        LEARN_ARGUMENT => write_learn_plan(file, dir, program),
+        GUARD_ARGUMENT => write_guard_plan(file, dir, program, false),
+        GUARD_ALL_ARGUMENT => write_guard_plan(file, dir, program, true),
+        _ => return None,
+    })
+}
+
 /// Decides who runs.
 const SEED: u64 = 1;
 

@@ -125,7 +125,8 @@ pub fn measure_in(
     };
     measured.version.clone_from(&bench.version);
     say(&format!("{}: building", row.key));
-    let mut lanes: Vec<Lane<'_>> = columns.iter().map(|c| Lane::new(*c, tools, &bench)).collect();
+    let mut built = Vec::new();
+    let mut lanes: Vec<Lane<'_>> = columns.iter().map(|c| Lane::new(*c, tools, &bench, &mut built)).collect();
     let size = if options.quick { Size::Quick } else { Size::Full };
     for lane in &mut lanes {
         if lane.column.mode.is_armed() {
@@ -198,7 +199,8 @@ struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    fn new(column: Column, tools: &Tools, bench: &'a Bench) -> Self {
+    /// A column, its program built unless one before it has the same.
+    fn new(column: Column, tools: &Tools, bench: &'a Bench, built: &mut Vec<(Build, PathBuf)>) -> Self {
         let dir: &Path = &bench.dir().join(column.key);
         let native = COLUMNS.iter().find(|c| c.key == "native").copied();
         let mut lane = Lane {
@@ -211,7 +213,11 @@ impl<'a> Lane<'a> {
         };
         lane.attempt(|lane| {
             let build: Build = lane.column.build;
-            lane.program = bench.build(build, &tools.toolchain(build)?)?;
+            lane.program = match built.iter().find(|(known, _)| *known == build) {
+                Some((_, program)) => program.clone(),
+                None => bench.build(build, &tools.toolchain(build)?)?,
+            };
+            built.push((build, lane.program.clone()));
             Ok(())
         });
         lane
@@ -233,7 +239,8 @@ impl<'a> Lane<'a> {
         let (bench, program) = (self.bench, &self.program);
         self.runner.survey(|runner| bench.run(program, runner, size))?;
         if self.runner.learns() {
-            self.runner.train(|runner| bench.run(program, runner, Size::Quick))?;
+            let size_of = |whole| if whole { size } else { Size::Quick };
+            self.runner.train(|runner, whole| bench.run(program, runner, size_of(whole)))?;
         }
         Ok(())
     }
@@ -241,12 +248,12 @@ impl<'a> Lane<'a> {
     fn run(&mut self, size: Size) -> Result<()> {
         self.runner.begin()?;
         let sample = self.bench.run(&self.program, &mut self.runner, size);
-        let (graph, locked) = (self.runner.graph(), self.runner.enforced());
+        let (graph, locked, guarded) = (self.runner.graph(), self.runner.enforced(), self.runner.guarded());
         // The files go even when the run failed: a trace can be large.
         let trace = self.runner.finish();
         let mut sample = sample?;
         sample.trace = trace?;
-        (sample.graph, sample.locked) = (graph, locked);
+        (sample.graph, sample.locked, sample.guarded) = (graph, locked, guarded);
         self.cell.runs.push(sample);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::columns::{Build, Mode, Runner, Toolchain, Trace};
 use crate::enforce::programs::Locked;
 use crate::error::{BenchError, Result, at};
 use crate::exec::{Cost, Limits, Running, run_tool};
+use crate::guard::cost::Guarded;
 use crate::rank::programs::GraphSize;
 use crate::sources::Foreign;
 use crate::{load, place};
@@ -97,6 +98,8 @@ pub struct Sample {
     pub graph: Option<GraphSize>,
     /// For runs with locks.
     pub locked: Option<Locked>,
+    /// For guarded runs.
+    pub guarded: Option<Guarded>,
     /// What the program said; must be the same in every column.
     #[serde(skip)]
     pub said: String,
@@ -288,6 +291,7 @@ fn sample(costs: &[Cost], said: String) -> Sample {
         peak_kib: costs.iter().map(|c| c.peak_kib).max().unwrap_or(0),
         graph: None,
         locked: None,
+        guarded: None,
         trace: None,
         said,
     }

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use selvedge_bench::error::{BenchError, Result, exit_code, tool};
 use selvedge_bench::explore::workshop::{Workshop, each};
+use selvedge_bench::guard::cost;
 use selvedge_bench::guard::kernel::{self, Measured};
 use selvedge_bench::guard::options::{Options, USAGE};
 use selvedge_bench::guard::page::Guards;
 use selvedge_bench::guard::quiet::{self, Quiet};
 use selvedge_bench::guard::real::pbzip2;
 use selvedge_bench::machine::Machine;
-use selvedge_bench::place;
+use selvedge_bench::{controlled, options, place};
 use selvedge_corpus::{Kernel, Pattern, Program, Variant, load};
 
 fn main() -> ExitCode {
@@ -34,7 +35,14 @@ enum Done {
 }
 
 fn run() -> Result<()> {
-    let Some(mut options) = Options::read(std::env::args().skip(1))? else {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(done) = controlled::asked(&args) {
+        return done;
+    }
+    if let Some((_, rest)) = args.split_first().filter(|(first, _)| *first == "--cost") {
+        return costs(rest);
+    }
+    let Some(mut options) = Options::read(args)? else {
         print!("{USAGE}");
         return Ok(());
     };
@@ -99,6 +107,28 @@ fn run() -> Result<()> {
     print!("{}", guards.page());
     if options.save {
         for path in guards.save()? {
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// What guarding costs.
+fn costs(args: &[String]) -> Result<()> {
+    let says_runs = args.iter().any(|arg| arg == "--runs" || arg == "--quick");
+    let mut options = options::Options::parse(args.iter().cloned())?;
+    if options.help {
+        print!("{USAGE}");
+        return Ok(());
+    }
+    if !says_runs {
+        options.runs = cost::RUNS;
+    }
+    options.work = place::work(&options.work)?;
+    let costs = cost::measure(&options, &mut |line| eprintln!("{line}"))?;
+    print!("{}", costs.page());
+    if options.save {
+        for path in costs.save()? {
             eprintln!("wrote {}", path.display());
         }
     }

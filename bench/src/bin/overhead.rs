@@ -1,6 +1,5 @@
 //! `overhead`: slow-downs and peak memory, all columns side by side. See the library for the parts.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use selvedge_bench::columns::Tools;
@@ -31,20 +30,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [controlled::ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
-        return controlled::write_plan(Path::new(file), Path::new(dir), Path::new(program));
-    }
-    if let [controlled::GRAPH_ARGUMENT, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
-        return controlled::write_graph_plan(Path::new(file), Path::new(dir), Path::new(program));
-    }
-    if let [what, file, dir, program] = args.iter().map(|arg| &**arg).collect::<Vec<_>>()[..] {
-        let (file, dir, program) = (Path::new(file), Path::new(dir), Path::new(program));
-        match what {
-            controlled::LEARN_ARGUMENT => return controlled::write_learn_plan(file, dir, program),
-            controlled::GUARD_ARGUMENT => return controlled::write_guard_plan(file, dir, program, false),
-            controlled::GUARD_ALL_ARGUMENT => return controlled::write_guard_plan(file, dir, program, true),
-            _ => {}
-        }
+    if let Some(done) = controlled::asked(&args) {
+        return done;
     }
     let mut options = Options::parse(args)?;
     if options.help {

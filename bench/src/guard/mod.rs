@@ -5,7 +5,10 @@
 //!                                         ├─▶ quiet: programs without a bug, watched and guarded ────────────────┼─▶ page, JSON
 //!                                         └─▶ real: a curve of pbzip2 ───────────────────────────────────────────┘
 //! ```
+//!
+//! Apart from that, `cost`: how much slower guarded programs are.
 
+pub mod cost;
 pub mod kernel;
 pub mod options;
 pub mod page;

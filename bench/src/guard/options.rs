@@ -11,6 +11,7 @@ use crate::place;
 pub const USAGE: &str = "\
 usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--learnt N] [--quiet N] [--training N]
              [--pbzip2 N] [--buggy] [--work DIR] [--save]
+       guard --cost [--quick] [--only ROW[,ROW]] [--runs N] [--limit SECONDS] [--work DIR] [--save]
 
   --only      these programs of the corpus only, and not pbzip2
   --runs      schedules of each program with a bug (default 1000)
@@ -22,6 +23,8 @@ usage: guard [--only PROGRAM[,PROGRAM]] [--runs N] [--traces N] [--learnt N] [--
   --buggy     only the programs with a bug
   --work      where builds and files go (default: bench-work in Cargo's target folder)
   --save      write docs/results/guard.md and bench/results/guard.json
+  --cost      measure how much slower guarded programs are instead: lu lu_blocked fft pbzip2 memcached zstd, 15 runs of each, on a
+              machine that does nothing else; --save writes docs/results/guard-cost.md and bench/results/guard-cost.json
 
 SELVEDGE_BIN names the selvedge binary; without it the release build of this repository is used.
 ";

@@ -117,8 +117,8 @@ pub struct ThreadState {
     pub doing: AtomicU64,
     /// Guarded accesses so far.
     pub guarded: u64,
-    /// Locks that the thread holds.
-    pub locks: u32,
+    /// Locks that the thread holds; others look at it.
+    pub locks: AtomicU32,
     /// The outermost of them; 0 where it is not known by which call it was taken.
     pub outer_lock: u64,
     /// The call, as the payload of an event.
@@ -139,8 +139,8 @@ pub struct ThreadState {
     pub enforce: enforce::Own,
     /// What the detector knows of it.
     pub detect: detect::Own,
-    /// Where the guard's blocks are: region + 1 and address.
-    pub near: [(u64, usize); guard::NEAR],
+    /// What accesses make of the guard's cells, as far as it is remembered.
+    pub steps: guard::quick::Steps,
     /// What a graph's collector remembers.
     pub graph: graph::Own,
     /// Records that the stream may repeat: first word without time, extra word.

@@ -5,7 +5,15 @@ use selvedge_events::pack;
 use crate::{guard, heal, stream};
 
 extern "C" fn quick<const SIZE: u64>(addr: u64, site: u32) {
-    guard::quick::<SIZE>(addr, site);
+    guard::quick::quick::<SIZE>(addr, site);
+}
+
+extern "C" fn pair(addr: u64, site: u32) {
+    guard::quick::pair(addr, site);
+}
+
+extern "C" fn coloured<const SIZE: u64>(addr: u64, site: u32) {
+    guard::quick::coloured::<SIZE>(addr, site);
 }
 
 extern "C" fn slow<const SIZE: u64>(addr: u64, site: u32) {
@@ -53,12 +61,17 @@ pub fn target(site: u32, size: u8, args: u8) -> Option<usize> {
     if args == 2 {
         return Some(vptr_update as *const () as usize);
     }
-    let plain = guard::is_plain(site);
+    let (short, is_coloured) = (guard::is_short(), guard::is_coloured(site));
     Some(match size {
-        1 if plain => quick::<1> as *const () as usize,
-        2 if plain => quick::<2> as *const () as usize,
-        4 if plain => quick::<4> as *const () as usize,
-        8 if plain => quick::<8> as *const () as usize,
+        1 if short && is_coloured => coloured::<1> as *const () as usize,
+        2 if short && is_coloured => coloured::<2> as *const () as usize,
+        4 if short && is_coloured => coloured::<4> as *const () as usize,
+        8 if short && is_coloured => coloured::<8> as *const () as usize,
+        1 if short => quick::<1> as *const () as usize,
+        2 if short => quick::<2> as *const () as usize,
+        4 if short => quick::<4> as *const () as usize,
+        8 if short => quick::<8> as *const () as usize,
+        16 if short && !is_coloured => pair as *const () as usize,
         1 => slow::<1> as *const () as usize,
         2 => slow::<2> as *const () as usize,
         4 => slow::<4> as *const () as usize,

@@ -26,6 +26,7 @@
 //! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
 
 pub mod log;
+pub mod quick;
 pub mod recorder;
 pub mod section;
 pub mod stall;
@@ -74,8 +75,6 @@ const NAP_NS: u64 = 50_000;
 const RANGE: u64 = 4096;
 /// Words of a critical section that are remembered.
 pub const INSIDE: usize = 16;
-/// Entries of a thread's memory of where blocks are.
-pub const NEAR: usize = 64;
 
 /// Whether this process is guarded.
 #[inline(always)]
@@ -185,9 +184,14 @@ pub fn ids_are_sites() -> bool {
     table().is_some_and(Table::ids_are_sites)
 }
 
-/// Whether a site can take the short way: nothing to learn, its own addresses.
-pub fn is_plain(site: u32) -> bool {
-    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0 && table().is_some_and(|table| table.shift(site).is_none())
+/// Whether sites can take the short way: there is nothing to learn.
+pub fn is_short() -> bool {
+    FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0
+}
+
+/// Whether a site is one of a colour.
+pub fn is_coloured(site: u32) -> bool {
+    table().is_some_and(|table| table.shift(site).is_some())
 }
 
 /// A thread is about to be made: it can come from now on, although it has no state yet.
@@ -203,6 +207,7 @@ pub fn arrived() {
 /// A thread lives.
 pub fn enter(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
+    state.steps.clear();
     if is_on() || enforce::is_on() {
         let own = core::ptr::from_ref(state) as usize;
         let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -357,6 +362,7 @@ fn is_interrupted(state: &mut ThreadState, here: usize) -> bool {
 
 fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: bool) {
     let Some(table) = table() else { return };
+    let said = addr;
     let (addr, size) = match table.shift(site) {
         None => (addr, size),
         // A colour is one location, whatever the sizes of its variables are.
@@ -378,7 +384,7 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: boo
     let Violation { before, before_thread, own, .. } = violation;
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(before_thread);
-    let slot = log::note(Note::Violation, site, (before, own), addr, state.index, other);
+    let slot = log::note(Note::Violation, site, (before, own), said, state.index, other);
     if table.flags & FLAG_WATCH != 0 || is_mute(slot) || sink::is_sealed() {
         let _ = attempt(state, addr, size, site, How::Force);
         return;
@@ -444,25 +450,6 @@ fn is_mute(slot: Option<log::Slot>) -> bool {
     }
 }
 
-/// The block of a region, from the thread's own memory where it is there.
-#[inline]
-fn block_of(state: &mut ThreadState, region: u64) -> Option<&'static recorder::Block> {
-    let near = &mut state.near[region as usize % NEAR];
-    if near.0 == region + 1 {
-        // SAFETY: I7: blocks are never unmapped.
-        return Some(unsafe { &*(near.1 as *const recorder::Block) });
-    }
-    let block = recorder::block(region, true)?;
-    let near = core::ptr::from_mut(near);
-    // SAFETY: I4: this thread's own state. A handler in between finds no region rather than another one's block.
-    unsafe {
-        (&raw mut (*near).0).write_volatile(0);
-        (&raw mut (*near).1).write_volatile(core::ptr::from_ref(block) as usize);
-        (&raw mut (*near).0).write_volatile(region + 1);
-    }
-    Some(block)
-}
-
 /// Looks at every location of an access, then records it there. Where it must not come now, it is recorded nowhere.
 fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: How) -> Result<(), Violation> {
     let end = addr.saturating_add(size);
@@ -470,7 +457,7 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
     if how == How::Check {
         // All must agree before one is recorded.
         for (word, from, to) in words() {
-            let Some(cells) = cells(state, word, from, to) else { continue };
+            let Some(cells) = cells(word, from, to) else { continue };
             if cells.len() == 1 && to == end && from == addr {
                 break;
             }
@@ -483,7 +470,7 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
     // Once something is recorded, the rest is too: looked at again, it would seem to come after itself.
     let forced = |how: How| if how == How::Check { How::Force } else { how };
     for (word, from, to) in words() {
-        let Some(block) = block_of(state, word >> (REGION_SHIFT - 3)) else {
+        let Some(block) = recorder::block(word >> (REGION_SHIFT - 3), true) else {
             log::count(LogCounter::NoMemory, 1);
             continue;
         };
@@ -515,13 +502,17 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
 
 /// What the cell of an address says to a thread.
 pub fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder::Reading> {
-    let block = block_of(state, addr >> REGION_SHIFT)?;
+    let block = recorder::block(addr >> REGION_SHIFT, true)?;
     let known = block.known_of((addr >> 3) as usize, (addr & 7) as usize);
     Some(recorder::read(known, state.mark, site))
 }
 
-fn cells(state: &mut ThreadState, word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
-    block_of(state, word >> (REGION_SHIFT - 3))?.cells_of(word as usize, (from & 7) as usize, (to - from) as usize)
+fn cells(word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
+    recorder::block(word >> (REGION_SHIFT - 3), true)?.cells_of(
+        word as usize,
+        (from & 7) as usize,
+        (to - from) as usize,
+    )
 }
 
 fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violation> {
@@ -628,52 +619,6 @@ fn learn(state: &mut ThreadState, site: u32, reading: &recorder::Reading, addr: 
     if reading.last != 0 && reading.last != site && reading.last != reading.before {
         pair(Note::Touch, reading.last, false, state.index);
     }
-}
-
-/// An access was recorded in a word that has changed meanwhile.
-#[cold]
-#[inline(never)]
-fn recorded(addr: u64, size: u64, site: u32) {
-    if let Some(state) = thread_state::current() {
-        let _ = attempt(state, addr, size, site, How::Force);
-    }
-}
-
-/// The short way: one word, one shape, an access that belongs. Everything else takes the long one.
-///
-/// Budget: about thirty instructions and one locked one.
-#[inline(always)]
-pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
-    if let Some(state) = thread_state::current()
-        && (addr & 7) + SIZE <= 8
-    {
-        let region = addr >> REGION_SHIFT;
-        let near = state.near[region as usize % NEAR];
-        if near.0 == region + 1 {
-            // SAFETY: I7: blocks are never unmapped.
-            let block = unsafe { &*(near.1 as *const recorder::Block) };
-            let word = (addr >> 3) as usize;
-            let shape = recorder::shape(addr & 7, SIZE);
-            if block.shape(word).load(Ordering::Relaxed) == shape {
-                let cell = block.cell(word);
-                let now = cell.load(Ordering::Relaxed);
-                let reading = recorder::read(now, state.mark, site);
-                if belongs(site, reading.before, reading.own) {
-                    if reading.after == now {
-                        return;
-                    }
-                    if cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                        // It may have been split between the look at the shape and the exchange, or waited at.
-                        if block.shape(word).load(Ordering::SeqCst) != shape {
-                            recorded(addr, SIZE, site);
-                        }
-                        return;
-                    }
-                }
-            }
-        }
-    }
-    at_site(addr, SIZE, site);
 }
 
 #[cfg(test)]

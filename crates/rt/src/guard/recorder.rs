@@ -37,7 +37,8 @@ const PARITY: u64 = 1 << (THREAD_SHIFT + THREAD_BITS);
 pub const REGION_SHIFT: u32 = 16;
 /// Words of a block.
 pub const WORDS: usize = 1 << (REGION_SHIFT - 3);
-const BUCKETS: usize = 1 << 14;
+const BUCKET_BITS: u32 = 14;
+const BUCKETS: usize = 1 << BUCKET_BITS;
 
 /// A thread as cells have it, in place.
 pub const fn thread_mark(index: u32) -> u32 {
@@ -281,12 +282,32 @@ fn unmap(at: usize, bytes: usize) {
     unsafe { sys::munmap(at, bytes) };
 }
 
+/// Where a region is looked for first. Regions side by side are in buckets side by side: walks over large arrays meet
+/// few lines of the table.
+#[inline(always)]
+const fn first_bucket(region: u64) -> usize {
+    (region ^ region >> BUCKET_BITS) as usize & (BUCKETS - 1)
+}
+
+/// The block of a region, where it is in the first place that is looked at.
+#[inline(always)]
+pub fn near(region: u64) -> Option<&'static Block> {
+    let bucket = &BUCKET_TABLE[first_bucket(region)];
+    if bucket.key.load(Ordering::Relaxed) != region + 1 {
+        return None;
+    }
+    let block = bucket.block.load(Ordering::Acquire);
+    // SAFETY: I7: zeroed pages large enough for a block, never unmapped; all of its fields are atomics.
+    (block != 0).then(|| unsafe { &*(block as *const Block) })
+}
+
 /// The block of a region: found, or mapped where asked.
 pub fn block(region: u64, make: bool) -> Option<&'static Block> {
     let key = region + 1;
-    let first = (region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
-    for index in first..first + 64 {
-        let bucket = &BUCKET_TABLE[index & (BUCKETS - 1)];
+    // Steps of another length for each: who finds a long run of neighbours here does not have to walk along it.
+    let stride = (region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize | 1;
+    for probe in 0..64 {
+        let bucket = &BUCKET_TABLE[(first_bucket(region) + probe * stride) & (BUCKETS - 1)];
         let mut found = bucket.key.load(Ordering::Acquire);
         if found == 0 {
             if !make {

@@ -7,6 +7,8 @@
 //!
 //! It looks when it has the lock: before that, another thread may be in the middle of a section whose end makes the
 //! access a right one. Where it must not come now it gives the lock back, with nothing done, waits, and takes it again.
+//! A lock that others need not have taken, or share, does not keep them out: what the last access of a thread that is itself inside a
+//! critical section left is the middle of something, and says nothing. Then only the check at the site counts.
 //!
 //! While learning, a section is forgotten when a condition wait interrupts it: what comes after the wait is not what the
 //! lock was taken for.
@@ -63,7 +65,12 @@ fn violation(state: &mut ThreadState, lock: u64, pc: usize) -> Option<Violation>
         // A colour's shift is part of the distance.
         let addr = lock.wrapping_add_signed(distance);
         let Some(reading) = look_at(state, addr, site) else { continue };
-        if !belongs(site, reading.before, reading.own) {
+        if belongs(site, reading.before, reading.own) || is_inside(reading.before_thread) {
+            continue;
+        }
+        // It may have been inside at the first look and have left since.
+        let again = look_at(state, addr, site);
+        if again.is_some_and(|again| (again.before, again.before_thread) == (reading.before, reading.before_thread)) {
             let recorder::Reading { before, before_thread, own, .. } = reading;
             return Some(Violation { addr, site, before, before_thread, own });
         }
@@ -71,11 +78,17 @@ fn violation(state: &mut ThreadState, lock: u64, pc: usize) -> Option<Violation>
     None
 }
 
+/// Whether the thread with a mark holds a lock.
+fn is_inside(mark: u32) -> bool {
+    let mut others = super::threads().filter(|other| recorder::thread_mark(other.index) == mark);
+    mark != 0 && others.any(|other| other.locks.load(Ordering::Acquire) != 0)
+}
+
 /// Whether this thread is to look when it takes a lock.
 fn looks(state: &ThreadState) -> bool {
     COUNT.load(Ordering::Relaxed) != 0
         && FLAGS.load(Ordering::Relaxed) & (FLAG_LEARN | FLAG_WATCH) == 0
-        && state.locks == 0
+        && state.locks.load(Ordering::Relaxed) == 0
         && state.guarding == 0
         && state.internal == 0
         && !sink::is_sealed()
@@ -85,7 +98,10 @@ fn looks(state: &ThreadState) -> bool {
 fn note(state: &ThreadState, found: &Violation) -> Option<Option<log::Slot>> {
     log::count(LogCounter::Violations, 1);
     let other = recorder::thread_of(found.before_thread);
-    let slot = log::note(Note::Violation, found.site, (found.before, found.own), found.addr, state.index, other);
+    // The variable that the site accesses, where a colour stands for it.
+    let shift = table().and_then(|table| table.shift(found.site)).unwrap_or(0);
+    let said = found.addr.wrapping_sub(i64::from(shift) as u64);
+    let slot = log::note(Note::Violation, found.site, (found.before, found.own), said, state.index, other);
     if is_mute(slot) { None } else { Some(slot) }
 }
 
@@ -170,8 +186,9 @@ pub fn taken(result: i32, lock: u64, pc: usize) {
     if result != 0 && result != EOWNERDEAD {
         return;
     }
-    state.locks = state.locks.saturating_add(1);
-    if state.locks > 1 {
+    let locks = state.locks.load(Ordering::Relaxed).saturating_add(1);
+    state.locks.store(locks, Ordering::Release);
+    if locks > 1 {
         return;
     }
     (state.outer_lock, state.outer_call, state.inside_count) = (lock, modules::payload(pc), 0);
@@ -183,7 +200,8 @@ pub fn taken(result: i32, lock: u64, pc: usize) {
 /// A lock was given back.
 pub fn given() {
     if let Some(state) = thread_state::current().filter(|_| super::is_on()) {
-        state.locks = state.locks.saturating_sub(1);
+        let locks = state.locks.load(Ordering::Relaxed).saturating_sub(1);
+        state.locks.store(locks, Ordering::Release);
     }
 }
 
@@ -200,7 +218,7 @@ fn hash(call: u64) -> u32 {
 
 /// A site touches a location: the first time since the outermost lock was taken, that is noted.
 pub fn learn(state: &mut ThreadState, site: u32, addr: u64) {
-    if state.locks == 0 || state.outer_call == NO_PC {
+    if state.locks.load(Ordering::Relaxed) == 0 || state.outer_call == NO_PC {
         return;
     }
     let word = addr >> 3;

@@ -18,6 +18,29 @@ fn state(index: u32) -> Box<ThreadState> {
     state
 }
 
+/// Takes a table into use by which site 1 follows nil only, and all others anything.
+fn guarded() {
+    static BEGUN: std::sync::Once = std::sync::Once::new();
+    BEGUN.call_once(|| {
+        const SITES: u32 = 9;
+        let bits_at = 64 + SITES * 16;
+        let mut bytes = vec![0_u8; bits_at as usize];
+        bytes[..8].copy_from_slice(b"SLVGUARD");
+        let mut put = |at: u32, value: u32| bytes[at as usize..][..4].copy_from_slice(&value.to_le_bytes());
+        for (at, value) in [(8, 1), (12, 64), (28, SITES), (32, 64), (36, 64)] {
+            put(at, value);
+        }
+        for site in 1..=SITES {
+            let count = if site == 1 { 0 } else { SITES };
+            for (field, value) in [1, count, bits_at, 3].into_iter().enumerate() {
+                put(64 + (site - 1) * 16 + field as u32 * 4, value);
+            }
+        }
+        bytes.extend([0xff; 8]);
+        begin(Box::leak(bytes.into_boxed_slice()), &[], 1024).expect("sound");
+    });
+}
+
 struct Dice(u64);
 
 impl Dice {
@@ -63,7 +86,7 @@ fn every_byte_of_words_that_are_split_knows_its_own_past() {
             let (addr, end) = (base + from, base + from + size);
             for word in addr >> 3..=(end - 1) >> 3 {
                 let (first, last) = (addr.max(word << 3), end.min((word + 1) << 3));
-                let cells = cells(state, word, first, last).expect("memory");
+                let cells = cells(word, first, last).expect("memory");
                 // One cell stands for all bytes.
                 for (byte, cell) in (first..last).zip(cells.iter().cycle()) {
                     let reading = recorder::read(cell.load(Ordering::Relaxed), state.mark, site);
@@ -94,7 +117,7 @@ fn cells_hold_what_was_written_however_threads_meet() {
                         let from = dice.below(9 - size);
                         let site = 1 + who + THREADS * dice.below(50) as u32;
                         attempt(&mut state, base + from, size, site, How::Force).expect("forced");
-                        let cells = cells(&mut state, base >> 3, base + from, base + from + size).expect("memory");
+                        let cells = cells(base >> 3, base + from, base + from + size).expect("memory");
                         for cell in cells {
                             let now = cell.load(Ordering::Relaxed);
                             let as_other = recorder::read(now, recorder::thread_mark(99), 1);
@@ -131,7 +154,7 @@ fn a_word_that_is_split_meanwhile_loses_no_access() {
         let mut third = state(3);
         let cell = look_at(&mut third, addr, 1).expect("memory");
         let older = {
-            let cells = cells(&mut third, addr >> 3, addr, addr + 1).expect("memory");
+            let cells = cells(addr >> 3, addr, addr + 1).expect("memory");
             recorder::read(cells[0].load(Ordering::Relaxed), cell.before_thread, 1).before
         };
         let mut both = [cell.before, older];
@@ -145,17 +168,7 @@ fn a_word_that_is_split_meanwhile_loses_no_access() {
 fn an_access_is_recorded_everywhere_or_nowhere() {
     const AT: u64 = 0x14_0000_0000;
     recorder::begin(1024);
-    let table = {
-        // Site 1 follows nil only, site 2 anything.
-        let mut bytes = vec![0_u8; 64 + 32 + 8];
-        bytes[..8].copy_from_slice(b"SLVGUARD");
-        let fields = [(8, 1), (12, 64), (28, 2), (32, 64), (36, 64), (72, 96), (76, 3), (80, 1), (84, 2), (88, 96)];
-        for (at, value) in fields.into_iter().chain([(92, 3), (96, 15)]) {
-            bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
-        }
-        &*Box::leak(bytes.into_boxed_slice())
-    };
-    begin(table, &[], 1024).expect("sound");
+    guarded();
     let (mut one, mut two) = (state(1), state(2));
     for (from, size) in [(0, 8), (4, 8), (2, 4), (0, 16)] {
         let base = AT + from * 64;
@@ -167,5 +180,87 @@ fn an_access_is_recorded_everywhere_or_nowhere() {
         assert_eq!((again.addr, again.before, again.own), (told.addr, 2, false), "as if it had not been tried");
         recorder::forget(base, 64);
         attempt(&mut one, base + from, size, 1, How::Check).expect("belongs");
+    }
+}
+
+/// Threads take the short way in turn, at words of one shape and of several, and memory is freed: every byte knows its own
+/// past, whether a step was remembered or not.
+#[test]
+fn the_short_way_records_what_the_long_one_does() {
+    const AT: u64 = 0x15_0000_0000;
+    recorder::begin(1024);
+    guarded();
+    let mut dice = Dice(11);
+    let mut states: Vec<_> = (0..3).map(state).collect();
+    let before = crate::arch::tls_get();
+    for round in 0..200_u64 {
+        // Words of one shape are the common case; sixteen bytes are two words, and meet eight.
+        let mixed = dice.below(4) == 0;
+        let base = AT + round % 40 * 64;
+        recorder::forget(base, 64);
+        let mut past = vec![Vec::new(); 64];
+        for _ in 0..200 {
+            let (who, site) = (dice.below(3) as u32, 2 + dice.below(8) as u32);
+            let size = if mixed { 1 << dice.below(5) } else { [4, 8, 16][round as usize % 3] };
+            let from = dice.below(64 / size) * size;
+            crate::arch::tls_set(core::ptr::from_mut(&mut *states[who as usize]) as usize);
+            match size {
+                1 => quick::quick::<1>(base + from, site),
+                2 => quick::quick::<2>(base + from, site),
+                4 => quick::quick::<4>(base + from, site),
+                8 => quick::quick::<8>(base + from, site),
+                _ => quick::pair(base + from, site),
+            }
+            crate::arch::tls_set(before);
+            (from..from + size).for_each(|byte| past[byte as usize].push((who, site)));
+            for byte in from..from + size {
+                for other in 0..3 {
+                    let looked = look_at(&mut states[other as usize], base + byte, site).expect("memory");
+                    let expected = oracle(&past[byte as usize], other);
+                    assert_eq!((looked.before, looked.own), expected, "round {round}, byte {byte}");
+                }
+            }
+        }
+    }
+}
+
+/// Threads take the short way at once, while memory is cut into bytes: whatever a cell says, it was written so.
+#[test]
+fn the_short_way_is_exact_however_threads_meet() {
+    const AT: u64 = 0x16_0000_0000;
+    recorder::begin(1024);
+    guarded();
+    for round in 0..200 {
+        let addr = AT + round * 8;
+        let start = std::sync::Barrier::new(3);
+        thread::scope(|scope| {
+            for who in 0..3 {
+                let start = &start;
+                scope.spawn(move || {
+                    let mut state = state(who);
+                    crate::arch::tls_set(core::ptr::from_mut(&mut *state) as usize);
+                    start.wait();
+                    for turn in 0..100 {
+                        // Each thread has sites of its own.
+                        let site = 2 + who + 3 * (turn % 2);
+                        if round % 2 == 1 && who == 2 && turn == 50 {
+                            quick::quick::<1>(addr, site);
+                        } else {
+                            quick::quick::<8>(addr, site);
+                        }
+                    }
+                    crate::arch::tls_set(0);
+                });
+            }
+        });
+        let mut fourth = state(3);
+        let newest = look_at(&mut fourth, addr, 2).expect("memory");
+        assert_eq!((newest.before - 2) % 3, recorder::thread_of(newest.before_thread));
+        let mut last = state(recorder::thread_of(newest.before_thread));
+        let older = look_at(&mut last, addr, 2).expect("memory");
+        assert!(older.own && older.before_thread != newest.before_thread);
+        assert!(older.before == 0 || (older.before - 2) % 3 == recorder::thread_of(older.before_thread));
+        // Its last access of all is what the newest is known by.
+        assert_eq!(newest.before, 2 + recorder::thread_of(newest.before_thread) + 3, "round {round}");
     }
 }

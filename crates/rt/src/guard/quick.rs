@@ -1,0 +1,218 @@
+//! The short way: an access of a common kind, at a word whose cell has a value that this thread has met at this site
+//! before.
+//!
+//! What an access makes of a cell, and whether it belongs, follows from the cell's value, the site and the thread: a *step*.
+//! Each thread remembers some of its steps, so that most accesses look at one word of the program's past, compare it, and
+//! exchange it for the next one. Nothing is approximated: a step that is not remembered is worked out, one that does not
+//! belong is never remembered, and whatever is not one word of one shape takes the long way.
+//!
+//! Budget: about thirty instructions; one locked one where the cell changes, none where it does not.
+
+use core::sync::atomic::Ordering;
+
+use super::recorder::{self, REGION_SHIFT};
+use super::{How, at_site, attempt, belongs, table};
+use crate::thread_state::{self, ThreadState};
+
+/// Steps that a thread remembers.
+const STEPS: usize = 128;
+
+/// An access at `site` that belongs makes `after` of a cell that is `now`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+struct Step {
+    now: u64,
+    after: u64,
+    /// 0: nothing is remembered here.
+    site: u32,
+}
+
+/// What a thread remembers.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Steps {
+    steps: [Step; STEPS],
+    /// Set while one is written: a handler in between writes none.
+    writing: u32,
+}
+
+impl Steps {
+    const fn place(now: u64, site: u32) -> usize {
+        (now ^ now >> 29 ^ (site as u64) << 2) as usize % STEPS
+    }
+
+    /// What becomes of a cell, if it is remembered.
+    #[inline(always)]
+    fn after(&self, now: u64, site: u32) -> Option<u64> {
+        let step = &raw const self.steps[Steps::place(now, site)];
+        // The value first, then whose it is: a handler in between changes both, and the second is then seen to differ.
+        // SAFETY: I4: this thread's own state, of which only a handler on this thread changes anything.
+        let (after, of, at) = unsafe {
+            let after = (&raw const (*step).after).read_volatile();
+            (after, (&raw const (*step).now).read_volatile(), (&raw const (*step).site).read_volatile())
+        };
+        (of == now && at == site).then_some(after)
+    }
+
+    fn remember(&mut self, now: u64, site: u32, after: u64) {
+        let writing = &raw mut self.writing;
+        let step = &raw mut self.steps[Steps::place(now, site)];
+        // SAFETY: I4: this thread's own state. A handler on this thread may come between any two of these: it writes no step
+        // while `writing` is set, and finds no site until the rest is there.
+        unsafe {
+            if writing.read_volatile() != 0 {
+                return;
+            }
+            writing.write_volatile(1);
+            (&raw mut (*step).site).write_volatile(0);
+            (&raw mut (*step).now).write_volatile(now);
+            (&raw mut (*step).after).write_volatile(after);
+            (&raw mut (*step).site).write_volatile(site);
+            writing.write_volatile(0);
+        }
+    }
+
+    /// Forgets all: the thread has another mark, or what was jumped out of is over.
+    pub fn clear(&mut self) {
+        self.steps = [Step { now: 0, after: 0, site: 0 }; STEPS];
+        self.writing = 0;
+    }
+}
+
+/// Before an access of `SIZE` bytes at a guarded site.
+#[inline(always)]
+pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
+    if !known::<SIZE>(addr, site) {
+        first(addr, SIZE, site);
+    }
+}
+
+/// The same at a site of a colour.
+#[inline(always)]
+pub fn coloured<const SIZE: u64>(addr: u64, site: u32) {
+    // A colour is one location, whatever the sizes of its variables are.
+    let at = addr.wrapping_add_signed(shift(site));
+    if !known::<1>(at, site) && !new(at, 1, site) {
+        at_site(addr, SIZE, site);
+    }
+}
+
+/// The same for sixteen bytes, as two words: both steps must be known to belong before one is taken.
+pub fn pair(addr: u64, site: u32) {
+    if !both(addr, site) {
+        at_site(addr, 16, site);
+    }
+}
+
+#[inline(never)]
+fn first(addr: u64, size: u64, site: u32) {
+    if !new(addr, size, site) {
+        at_site(addr, size, site);
+    }
+}
+
+/// Takes a step that is remembered; false where it is not taken.
+#[inline(always)]
+fn known<const SIZE: u64>(addr: u64, site: u32) -> bool {
+    let Some(state) = thread_state::current().filter(|_| (addr & 7) + SIZE <= 8) else { return false };
+    let Some(block) = recorder::near(addr >> REGION_SHIFT) else { return false };
+    let word = (addr >> 3) as usize;
+    let shape = recorder::shape(addr & 7, SIZE);
+    if block.shape(word).load(Ordering::Relaxed) != shape {
+        return false;
+    }
+    let cell = block.cell(word);
+    let now = cell.load(Ordering::Relaxed);
+    let Some(after) = state.steps.after(now, site) else { return false };
+    if after == now {
+        return true;
+    }
+    if cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    // It may have been split between the look at the shape and the exchange, or waited at.
+    if block.shape(word).load(Ordering::SeqCst) != shape {
+        recorded(addr, SIZE, site);
+    }
+    true
+}
+
+/// Takes the steps of two whole words; false where none is taken.
+fn both(addr: u64, site: u32) -> bool {
+    let Some(state) = thread_state::current().filter(|_| addr & 7 == 0) else { return false };
+    let Some(block) = recorder::near(addr >> REGION_SHIFT) else { return false };
+    let word = (addr >> 3) as usize;
+    let shape = recorder::shape(0, 8);
+    let is_whole = |word: usize| block.shape(word).load(Ordering::Relaxed) == shape;
+    if (word + 1).is_multiple_of(recorder::WORDS) || !is_whole(word) || !is_whole(word + 1) {
+        return false;
+    }
+    let mut after = |word: usize| {
+        let now = block.cell(word).load(Ordering::Relaxed);
+        let after = state.steps.after(now, site).or_else(|| step(state, now, site));
+        after.map(|after| (now, after))
+    };
+    let (Some(one), Some(two)) = (after(word), after(word + 1)) else { return false };
+    let take = |word: usize, (now, after): (u64, u64)| {
+        let cell = block.cell(word);
+        now == after || cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    };
+    if !take(word, one) {
+        return false;
+    }
+    // From here on it is recorded: the second word too, whatever has become of it.
+    for (word, taken, addr) in [(word, true, addr), (word + 1, take(word + 1, two), addr + 8)] {
+        if !taken || block.shape(word).load(Ordering::SeqCst) != shape {
+            recorded(addr, 8, site);
+        }
+    }
+    true
+}
+
+/// Works a step out, takes it and remembers it; false where it does not belong, or is not one of one word and one shape.
+fn new(addr: u64, size: u64, site: u32) -> bool {
+    let Some(state) = thread_state::current().filter(|_| (addr & 7) + size <= 8) else { return false };
+    let Some(block) = recorder::block(addr >> REGION_SHIFT, false) else { return false };
+    let word = (addr >> 3) as usize;
+    let shape = recorder::shape(addr & 7, size);
+    let cell = block.cell(word);
+    if block.shape(word).load(Ordering::Relaxed) != shape {
+        return false;
+    }
+    let now = cell.load(Ordering::Relaxed);
+    let Some(after) = step(state, now, site) else { return false };
+    if after == now {
+        return true;
+    }
+    if cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    if block.shape(word).load(Ordering::SeqCst) != shape {
+        recorded(addr, size, site);
+    }
+    true
+}
+
+/// What a colour adds to the addresses of a site.
+fn shift(site: u32) -> i64 {
+    table().and_then(|table| table.shift(site)).map_or(0, i64::from)
+}
+
+/// Works a step out; `None` where the access does not belong.
+fn step(state: &mut ThreadState, now: u64, site: u32) -> Option<u64> {
+    let reading = recorder::read(now, state.mark, site);
+    if !belongs(site, reading.before, reading.own) {
+        return None;
+    }
+    state.steps.remember(now, site, reading.after);
+    Some(reading.after)
+}
+
+/// An access was recorded in a word that has changed meanwhile.
+#[cold]
+#[inline(never)]
+fn recorded(addr: u64, size: u64, site: u32) {
+    if let Some(state) = thread_state::current() {
+        let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
