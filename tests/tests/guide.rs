@@ -14,4 +14,5 @@ macro_rules! pages {
 
 pages! {
     machine_output: "docs/guide/machine-output.md";
+    rust: "docs/guide/rust.md";
 }
