@@ -13,6 +13,9 @@ macro_rules! pages {
 }
 
 pages! {
-    machine_output: "docs/guide/machine-output.md";
+    build_systems: "docs/guide/build-systems.md";
+    ci: "docs/guide/ci.md";
+    configuration: "docs/guide/configuration.md";
     rust: "docs/guide/rust.md";
+    suppressions: "docs/guide/suppressions.md";
 }
