@@ -44,7 +44,7 @@ pub use gaps::{Gap, Gaps, GapsError};
 pub use guarding::{Deployed, Guarding};
 pub use lab::Lab;
 pub use mode::Mode;
-pub use page::{Command as PageCommand, Step as PageStep, run_page, steps as page_steps};
+pub use page::{Command as PageCommand, Step as PageStep, copy, run_page, steps as page_steps};
 pub use program::{Folder, Program, ProgramError, programs_dir};
 pub use recorded::{Recorded, Subject};
 pub use run::{Outcome, Run, RunError};

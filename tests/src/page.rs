@@ -21,7 +21,7 @@
 //! readers do not see, say more:
 //!
 //! - `<!-- file: NAME -->`: the next block is written to this file.
-//! - `<!-- copy: PATH -->`: this file of the repository lies in the directory, under its last name.
+//! - `<!-- copy: PATH -->`: this file or directory of the repository lies in the directory, under its last name.
 //! - `<!-- needs: cmake ninja -->`: up to the next heading, commands are run only where these programs are.
 //! - `<!-- only if: COMMAND -->`: likewise, where this command succeeds.
 //! - `<!-- not run: WHY -->`: the next block is not run.
@@ -32,6 +32,7 @@
 //! it is built) in front of `PATH`.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,7 +54,7 @@ pub enum Step {
         /// What is in it.
         text: String,
     },
-    /// Copies a file of the repository.
+    /// Copies a file or directory of the repository.
     Copy(String),
     /// Runs a command.
     Run(Command),
@@ -221,7 +222,7 @@ pub fn run_page(name: &str) -> usize {
             Step::Copy(path) => {
                 let from = root().join(path);
                 let to = session.work.join(from.file_name().unwrap_or_default());
-                fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+                copy(&from, &to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
             }
             Step::Run(command) => {
                 if let Some(missing) = command.needs.iter().find(|need| !session.has(need)) {
@@ -246,6 +247,19 @@ pub fn run_page(name: &str) -> usize {
         }
     }
     run
+}
+
+/// Copies a file, or a directory with all that is in it.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return fs::copy(from, to).map(drop);
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// A shell that remembers where it is and what was exported.

@@ -1,11 +1,11 @@
-//! `cargo selvedge` on real packages: every command of the guide, and every way that Rust programs synchronise.
+//! `cargo selvedge` on real packages: what it says when something is wrong, how Cargo builds around it, and every way that Rust
+//! programs synchronise. The commands of the guide are run by its own test.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use selvedge_itest::Lab;
+use selvedge_itest::{Lab, copy};
 
 /// A copy of a package of ours, and the tool on `PATH`.
 struct Package {
@@ -17,7 +17,8 @@ impl Package {
     fn copy(name: &str) -> Package {
         let lab = Lab::new();
         let dir = lab.path(name);
-        copy_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("packages").join(name), &dir);
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages").join(name);
+        copy(&from, &dir).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
         Package { lab, dir }
     }
 
@@ -43,63 +44,6 @@ impl Package {
         assert_eq!(output.status.code(), Some(code), "{line}\n{out}\n{err}");
         (out, err)
     }
-}
-
-fn copy_dir(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for entry in fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
-        let path = entry.expect("listed").path();
-        let target = to.join(path.file_name().expect("a name"));
-        if path.is_dir() { copy_dir(&path, &target) } else { drop(fs::copy(&path, &target).expect("copied")) }
-    }
-}
-
-/// The commands of the guide's page, in order.
-fn commands_of_the_guide() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/rust.md");
-    let page = fs::read_to_string(page).expect("the page");
-    page.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect()
-}
-
-/// What the commands of the guide that do not end with 0 end with.
-const CODES: [(&str, i32); 4] = [
-    ("cargo selvedge hunt --test box_office", 66),
-    ("selvedge replay CLIP", 66),
-    ("cargo selvedge hunt --bin cinema --budget 20s", 66),
-    ("cargo selvedge hunt nobody_sits_on_a_lap --budget 20s", 66),
-];
-
-#[test]
-fn every_command_of_the_guide_does_what_it_says() {
-    let package = Package::copy("seats");
-    let codes = BTreeMap::from(CODES);
-    let commands = commands_of_the_guide();
-    assert!(commands.len() >= 10 && codes.keys().all(|line| commands.iter().any(|command| command == line)));
-    let mut said = BTreeMap::new();
-    for line in &commands {
-        if line.contains("nextest") && !package.run("cargo nextest --version").status.success() {
-            eprintln!("passed over: {line}: cargo-nextest is not installed");
-            continue;
-        }
-        let clips = package.dir.join(".selvedge/clips");
-        let clip = || fs::read_dir(clips).expect("clips").next().expect("a clip").expect("listed").path();
-        let run = if line.contains("CLIP") { line.replace("CLIP", &clip().to_string_lossy()) } else { line.clone() };
-        said.insert(line.as_str(), package.expect(&run, codes.get(line.as_str()).copied().unwrap_or(0)));
-    }
-    let (tests, _) = &said["cargo selvedge test"];
-    assert!(tests.contains("tests::seats_run_out ... ok") && tests.contains("Seats::new (line"), "{tests}");
-    let (report, progress) = &said["cargo selvedge hunt --test box_office"];
-    for words in
-        ["in <seats::Seats>::take / <seats::Seats>::take", "one seat was sold 2 times", "lib.rs:25", "lib.rs:29"]
-    {
-        assert!(report.contains(words), "no `{words}` in\n{report}");
-    }
-    assert!(!report.contains("__rust_begin_short_backtrace"), "{report}");
-    assert!(progress.contains("hunt a_sold_out_show_stays_sold_out (1 of 2)"), "{progress}");
-    let (_, again) = &said["selvedge replay CLIP"];
-    assert!(again.contains("replayed"), "{again}");
-    let (runs, _) = &said["cargo selvedge runs"];
-    assert!(runs.contains("box_office"), "{runs}");
 }
 
 #[test]

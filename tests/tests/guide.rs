@@ -16,5 +16,6 @@ pages! {
     build_systems: "docs/guide/build-systems.md";
     ci: "docs/guide/ci.md";
     configuration: "docs/guide/configuration.md";
+    rust: "docs/guide/rust.md";
     suppressions: "docs/guide/suppressions.md";
 }

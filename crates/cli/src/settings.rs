@@ -38,7 +38,7 @@ struct Setting {
 pub(crate) fn parse(argv: &[OsString]) -> Result<Cli, Failure> {
     let asked = Asked::of(argv);
     let mut settings = Vec::new();
-    let environment = options::from_environment(&read_variable, &read_file).map_err(|text| usage(text))?;
+    let environment = options::from_environment(&read_variable, &read_file).map_err(usage)?;
     if environment.help {
         write!(std::io::stdout().lock(), "{}", options::help())?;
         std::process::exit(ExitCode::Success.code().into());
