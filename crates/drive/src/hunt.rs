@@ -196,9 +196,9 @@ pub fn hunt(
     let cut = stop.by(begin + options.budget);
     for number in 0..options.runs {
         let before = kept.and_then(|kept| kept.recorded(number));
-        // Predictions need time too.
-        let late = number > 0 && begin.elapsed() >= options.budget / 3;
-        if before.is_none() && (cut.is_set() || late) {
+        // Predictions need time too; without a run there are none.
+        let late = number > 0 && (cut.is_set() || begin.elapsed() >= options.budget / 3);
+        if before.is_none() && (stop.is_asked() || late) {
             break;
         }
         let Some(run) =
@@ -245,6 +245,9 @@ pub fn spec(seed: u64, number: u32) -> Option<Spec> {
     Some(Spec { kind, seed, ..Spec::default() })
 }
 
+/// Time that a recorded run has at least, however short the budget is.
+const FIRST: Duration = Duration::from_secs(2);
+
 /// Records a run; `None` where it was cut short.
 fn record(
     prepared: &Prepared,
@@ -263,7 +266,7 @@ fn record(
     let clip = Clip { by_strategy: spec(options.seed, number), ..base.clone() };
     let how = Alone { record: true, ..Alone::default() };
     let left = stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let timeout = left.map_or(options.effort.timeout, |left| left.min(options.effort.timeout));
+    let timeout = left.map_or(options.effort.timeout, |left| left.max(FIRST).min(options.effort.timeout));
     let recorded = record_clip(clip, &dir, timeout, how)?;
     if recorded.clip.outcome == Outcome::Hang && stop.is_set() {
         return Ok(None);

@@ -109,6 +109,9 @@ pub enum RecordError {
     /// What was to be done about bugs.
     #[error(transparent)]
     Intervene(#[from] InterveneError),
+    /// The program's code.
+    #[error(transparent)]
+    Image(#[from] selvedge_image::OpenImageError),
 }
 
 impl RecordError {

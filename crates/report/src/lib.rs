@@ -20,6 +20,7 @@ pub mod fingerprint;
 pub mod github;
 pub mod hang;
 pub mod in_act;
+pub mod in_section;
 pub mod interleaving;
 pub mod json;
 pub mod junit;

@@ -195,6 +195,7 @@ fn tell(
     let suspicious = phases::ranking_text(ranking.as_deref());
     outlet.show(&bugs.text(&program.program, args.trying.verbose, &suspicious)?)?;
     pursued::note_failed(hunted, clips)?;
+    bugs.mark_latest();
     pursued::summary(hunted, &bugs);
     let mut report = pursued::report(program, hunted, bugs.into_findings());
     report.ranking = ranking;

@@ -83,6 +83,7 @@ pub(crate) fn tell(
     let bugs = Bugs::of(hunted, &how, &mut outlet)?;
     outlet.show(&bugs.text(&program.program, args.verbose, "")?)?;
     note_failed(hunted, &clips)?;
+    bugs.mark_latest();
     summary(hunted, &bugs);
     outlet.finish(report(program, hunted, bugs.into_findings()), without_findings(hunted))
 }
