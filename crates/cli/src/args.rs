@@ -95,7 +95,10 @@ pub(crate) enum Command {
     /// Runs a whole build with instrumentation
     Build(BuildArgs),
     /// Builds, tests and hunts Cargo packages: the same as `cargo selvedge`, which has the help
-    #[command(disable_help_flag = true)]
+    #[command(
+        disable_help_flag = true,
+        after_help = "Examples:\n  selvedge cargo test\n  selvedge cargo hunt --test NAME"
+    )]
     Cargo {
         /// What comes after `cargo selvedge`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

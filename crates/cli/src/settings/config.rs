@@ -214,7 +214,7 @@ mod tests {
             let error = read(text, None).expect_err(text);
             assert!(error.starts_with(words), "{text}: {error}");
         }
-        assert_eq!(read(FILE, Some("cl")).expect_err("no profile"), "there is no profile `cl`: did you mean `ci`?");
+        assert_eq!(read(FILE, Some("cii")).expect_err("no profile"), "there is no profile `cii`: did you mean `ci`?");
     }
 
     proptest! {
