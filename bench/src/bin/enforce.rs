@@ -16,12 +16,13 @@ use selvedge_bench::place;
 use selvedge_corpus::{Paper, Variant, load};
 
 const USAGE: &str = "\
-usage: enforce [--only KERNEL[,KERNEL]] [--profiled N] [--runs N] [--programs PROGRAM[,PROGRAM]] [--quick] [--work DIR] [--save]
+usage: enforce [--only KERNEL[,KERNEL]] [--profiled N] [--runs N] [--cost] [--programs PROGRAM[,PROGRAM]] [--quick] [--work DIR] [--save]
 
   --only      these kernels only, and no large programs
   --profiled  runs of each kernel that are profiled (default 40)
   --runs      schedules of each kernel (default 1000)
-  --programs  no kernels; these large programs instead: pbzip2 memcached zstd. Without it, all of both
+  --cost      what the locks cost in large programs, too; wants a quiet machine
+  --programs  no kernels; what these large programs cost instead: pbzip2 memcached zstd
   --quick     large programs with small inputs
   --work      where builds and files go (default: bench-work in Cargo's target folder)
   --save      write docs/results/enforce.md and bench/results/enforce.json
@@ -38,6 +39,7 @@ struct Options {
     programs: Vec<String>,
     profiled: u32,
     runs: u64,
+    cost: bool,
     quick: bool,
     work: PathBuf,
     save: bool,
@@ -49,6 +51,7 @@ fn options() -> Result<Option<Options>> {
         programs: Vec::new(),
         profiled: 40,
         runs: 1000,
+        cost: false,
         quick: false,
         work: place::target().join("bench-work"),
         save: false,
@@ -63,6 +66,7 @@ fn options() -> Result<Option<Options>> {
             "--programs" => options.programs = names(value()?),
             "--profiled" => options.profiled = number(value()?)?,
             "--runs" => options.runs = number(value()?)?.into(),
+            "--cost" => options.cost = true,
             "--quick" => options.quick = true,
             "--work" => options.work = PathBuf::from(value()?),
             "--save" => options.save = true,
@@ -91,7 +95,7 @@ fn run() -> Result<()> {
         problems: Vec::new(),
         seconds: 0.0,
     };
-    if options.only.is_empty() {
+    if options.cost || !options.programs.is_empty() {
         let mut how = How::parse([])?;
         how.only.clone_from(&options.programs);
         how.work.clone_from(&options.work);

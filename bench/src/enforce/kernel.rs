@@ -8,6 +8,7 @@ use selvedge_corpus::Kernel;
 use selvedge_drive::controlled::Prepared;
 use selvedge_drive::enforce::compile::Enforced;
 use selvedge_drive::enforce::deploy::counted;
+use selvedge_drive::enforce::groups::{Groups, Said};
 use selvedge_drive::enforce::profile::{ProfileOptions, profile};
 use selvedge_drive::explore::Bench;
 use selvedge_drive::intervene::Interventions;
@@ -42,17 +43,22 @@ pub struct Placed {
     pub before: [usize; 4],
     /// After it.
     pub after: [usize; 4],
+    /// Groups of variables that belong together.
+    pub groups: usize,
+    /// Time that placing took.
+    pub seconds: f64,
 }
 
 impl Placed {
     /// Of a profile and the locks that were made of it.
-    pub fn of(profile: &Profile, enforced: &Enforced) -> Placed {
+    pub fn of(profile: &Profile, enforced: &Enforced, seconds: f64) -> Placed {
         let count = |wanted| profile.atomic_pairs().filter(|(.., atomicity)| *atomicity == wanted).count();
         let resolved = &enforced.resolved;
         let locks: std::collections::BTreeSet<_> = resolved.wanted.lock_of.values().collect();
+        let single = || profile.variables.values().filter(|variable| variable.members.is_empty());
         Placed {
-            variables: profile.variables.len(),
-            unprotected: profile.variables.values().filter(|variable| variable.locks.is_empty()).count(),
+            variables: single().count(),
+            unprotected: single().filter(|variable| variable.locks.is_empty()).count(),
             read: count(Atomicity::Read),
             exclusive: count(Atomicity::Exclusive),
             enforced: resolved.wanted.pairs.len(),
@@ -61,6 +67,8 @@ impl Placed {
             locks: locks.len(),
             before: resolved.unresolved.counts(),
             after: resolved.placement.counts(),
+            groups: profile.variables.len() - single().count(),
+            seconds,
         }
     }
 }
@@ -120,7 +128,13 @@ pub fn measure(kernel: &Kernel, prepared: &Prepared, profiled: u32, runs: u64) -
     let begin = Instant::now();
     let subject = Subject::new(prepared)?;
     let base = prepared.clip(world(), subject.schedules.most_steps, None);
-    let options = ProfileOptions { runs: profiled, seed: 1, timeout: Duration::from_secs(10) };
+    let options = ProfileOptions {
+        runs: profiled,
+        seed: 1,
+        timeout: Duration::from_secs(10),
+        said: Said::default(),
+        groups: Groups::default(),
+    };
     let learnt = tool("profile", profile(prepared, &base, &options, &Stop::default(), &mut |_| {}))?;
     let without = ended(&subject, runs, &mut subject.server(&Interventions::default(), "without")?)?;
     let mut measured = Measured {
@@ -133,13 +147,15 @@ pub fn measure(kernel: &Kernel, prepared: &Prepared, profiled: u32, runs: u64) -
         with: None,
         seconds: 0.0,
     };
+    let placing = Instant::now();
     match Enforced::of(&learnt.profile, &prepared.surveyed.files()) {
         Err(error) => measured.refused = Some(error.to_string()),
         Ok(enforced) => {
+            let placing = placing.elapsed().as_secs_f64();
             let mut interventions = Interventions::default();
             tool("write a plan", interventions.enforce(&enforced, &prepared.images))?;
             measured.with = Some(ended(&subject, runs, &mut subject.server(&interventions, "with")?)?);
-            measured.placed = Some(Placed::of(&learnt.profile, &enforced));
+            measured.placed = Some(Placed::of(&learnt.profile, &enforced, placing));
         }
     }
     measured.seconds = begin.elapsed().as_secs_f64();

@@ -7,9 +7,11 @@
 //! 16  most wait ns u64   24 locks u32       28  points u32 (numbered from 1)
 //! 32  points at u32      36 ids at u32      40  ids u32
 //! 44  calls at u32       48 calls u32       52  actions at u32   56 actions u32
-//! row, 24 bytes: returns u32 | first action u32 | before u32 | after u32 | function u32 | 0
+//! row, 24 bytes: returns u32 | first action u32 | before u32 | after u32 | function u32 | other u32
 //!     `before` actions from the first on are done before what the hook stands for, `after` further ones after it.
 //!     of points 1, 2, …: an access, a block, or a function's door; returns is 0
+//!     `other` is the point that counts instead where the innermost function of the thread is not this one's; 0 for none. The
+//!     last of such a chain counts for all others.
 //!     of calls, by ascending `returns`: where a call in the executable returns to
 //! ids, 4 bytes each: the point of an armed id, 0 where there is none. None: armed ids are points.
 //! action, 16 bytes: what u32 (0 release, 1 weaken, 2 take) | mode u32 (0 read, 1 update, 2 exclusive) | lock u32 | slot u32
@@ -22,7 +24,7 @@ use crate::bytes::{array_at, slice_at, u32_at, u64_at};
 /// First bytes of a table.
 pub const MAGIC: [u8; 8] = *b"SLVENFOR";
 /// Version of the table.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the table's header.
 pub const HEADER: usize = 64;
 /// Bytes of a point or a call.
@@ -84,6 +86,8 @@ pub struct Row {
     pub after: u32,
     /// The function whose activation the slots belong to.
     pub function: u32,
+    /// The point that counts where another function is the innermost; 0 for none.
+    pub other: u32,
 }
 
 /// Something that is done to a lock.
@@ -144,6 +148,7 @@ impl<'a> Table<'a> {
         let rows = (1..=table.points).map(|point| table.point(point)).chain((0..table.calls).map(|at| table.call(at)));
         let mut fits = true;
         for row in rows {
+            fits &= row.other <= table.points;
             fits &= u64::from(row.first) + u64::from(row.before) + u64::from(row.after) <= u64::from(table.actions);
         }
         for number in 0..table.actions {
@@ -156,7 +161,14 @@ impl<'a> Table<'a> {
 
     fn row(&self, at: usize) -> Row {
         let field = |by| u32_at(self.bytes, at + by).unwrap_or(0);
-        Row { returns: field(0), first: field(4), before: field(8), after: field(12), function: field(16) }
+        Row {
+            returns: field(0),
+            first: field(4),
+            before: field(8),
+            after: field(12),
+            function: field(16),
+            other: field(20),
+        }
     }
 
     /// A point; nothing is done at those that there are not.

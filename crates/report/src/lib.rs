@@ -24,6 +24,7 @@ pub mod in_section;
 pub mod interleaving;
 pub mod json;
 pub mod junit;
+pub mod lock_order_svg;
 pub mod names;
 pub mod ranking;
 pub mod ranking_svg;

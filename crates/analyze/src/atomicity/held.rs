@@ -11,9 +11,11 @@
 //! A wait can take all slots of a thread away. Holds of the program's locks carry nothing past one; holds of ours do, since either all are
 //! taken or none. What is taken after a wait inside a call counts as wanted under the program's locks whatever the caller had.
 //!
-//! Cost: for each function edges times holds, with one bit a slot.
+//! Cost: for each function edges times holds, with one bit a slot. After a change only functions are looked at again whose placement is another, or
+//! whose callees take something else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::bits::Bits;
 use super::lock_order::{Cause, Held, LockOrder};
@@ -30,7 +32,36 @@ pub(super) struct Orders {
     pub(super) together: Vec<Together>,
     /// Slots that hold for reading while the thread wants the same lock more strongly.
     pub(super) upgrades: BTreeSet<(FunctionId, Origin)>,
-    functions: Vec<Flowed>,
+    /// Steps that were made.
+    pub(super) work: u64,
+    functions: Vec<Known>,
+}
+
+/// What is known of a function.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    placed: Arc<Placed>,
+    flowed: Arc<Flowed>,
+    takes: Arc<Takes>,
+    /// What its callees took when its edges were found.
+    callees: Vec<Arc<Takes>>,
+    made: Option<Arc<Made>>,
+}
+
+/// What a function may take, with all that it calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Takes {
+    early: BTreeSet<Held>,
+    /// After a wait.
+    late: BTreeSet<Held>,
+}
+
+/// What a function adds to the order.
+#[derive(Debug, Default)]
+struct Made {
+    edges: Vec<(Held, Held, Cause)>,
+    together: Vec<Together>,
+    upgrades: BTreeSet<(FunctionId, Origin)>,
 }
 
 /// A node that takes several inserted locks.
@@ -65,10 +96,8 @@ struct Flowed {
     released: Vec<Option<Holds>>,
     /// By node: what is held in it.
     inside: Vec<Option<Holds>>,
-    /// What it may take, with all that it calls.
-    takes: BTreeSet<Held>,
-    /// What it may take after a wait.
-    takes_late: BTreeSet<Held>,
+    /// Steps that it took to find out.
+    work: u64,
 }
 
 /// When a call wants a lock.
@@ -89,26 +118,94 @@ struct Function<'a> {
 }
 
 impl Orders {
-    pub(super) fn new(program: &Program, summaries: &Summaries, placement: &Placement) -> Orders {
+    /// The order of a placement, `before` being that of another one of the same program.
+    pub(super) fn new(
+        program: &Program,
+        summaries: &Summaries,
+        placement: &Placement,
+        before: Option<&Orders>,
+    ) -> Orders {
         let functions: Vec<Function<'_>> = program
             .function_ids()
             .zip(&placement.functions)
             .map(|(id, placed)| Function { program, summaries, placed, id, flow: program.flow(id) })
             .collect();
-        let mut orders = Orders { functions: functions.iter().map(Function::flowed).collect(), ..Orders::default() };
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for id in &summaries.callees_first {
-                changed |= functions[id.ix()].summarise(&mut orders.functions);
-            }
+        let mut orders = Orders::default();
+        for (function, placed) in functions.iter().zip(&placement.functions) {
+            let old = before.and_then(|before| before.functions.get(function.id.ix()));
+            let mut known = match old.filter(|old| Arc::ptr_eq(&old.placed, placed)) {
+                Some(old) => old.clone(),
+                None => {
+                    let flowed = function.flowed();
+                    orders.work += flowed.work;
+                    Known { placed: Arc::clone(placed), flowed: Arc::new(flowed), ..Known::default() }
+                }
+            };
+            known.takes = Arc::default();
+            orders.functions.push(known);
         }
+        orders.summarise(&functions, before);
         for function in &functions {
-            for node in function.flow.nodes() {
-                function.edges(node, &mut orders);
-            }
+            orders.made(function);
         }
         orders
+    }
+
+    /// Finds what functions take: callees first, and callers again when a callee takes more.
+    fn summarise(&mut self, functions: &[Function<'_>], before: Option<&Orders>) {
+        let Some(first) = functions.first() else { return };
+        let order = &first.summaries.callees_first;
+        let mut callers: Vec<BTreeSet<FunctionId>> = vec![BTreeSet::new(); functions.len()];
+        for function in functions {
+            for target in function.callees() {
+                callers[target.ix()].insert(function.id);
+            }
+        }
+        let mut position = vec![0; functions.len()];
+        order.iter().enumerate().for_each(|(at, id)| position[id.ix()] = at);
+        let mut work: BTreeSet<usize> = (0..order.len()).collect();
+        while let Some(at) = work.pop_first() {
+            let id = order[at];
+            let takes = functions[id.ix()].summary(&self.functions);
+            self.work += functions[id.ix()].flow.len() as u64;
+            if takes != *self.functions[id.ix()].takes {
+                self.functions[id.ix()].takes = Arc::new(takes);
+                work.extend(callers[id.ix()].iter().map(|caller| position[caller.ix()]));
+            }
+        }
+        // What is as before is the same.
+        for (known, old) in self.functions.iter_mut().zip(before.into_iter().flat_map(|before| &before.functions)) {
+            if known.takes == old.takes {
+                known.takes = Arc::clone(&old.takes);
+            }
+        }
+    }
+
+    /// Adds what a function makes.
+    fn made(&mut self, function: &Function<'_>) {
+        let callees: Vec<Arc<Takes>> =
+            function.callees().into_iter().map(|callee| Arc::clone(&self.functions[callee.ix()].takes)).collect();
+        let known = &self.functions[function.id.ix()];
+        let same = known.callees.len() == callees.len()
+            && known.callees.iter().zip(&callees).all(|(old, new)| Arc::ptr_eq(old, new));
+        let made = match known.made.clone().filter(|_| same) {
+            Some(made) => made,
+            None => {
+                let mut made = Made::default();
+                for node in function.flow.nodes() {
+                    function.edges(node, &self.functions, &mut made);
+                }
+                self.work += made.edges.len() as u64;
+                Arc::new(made)
+            }
+        };
+        for (held, wanted, cause) in &made.edges {
+            self.graph.add(*held, *wanted, *cause);
+        }
+        self.together.extend(made.together.iter().cloned());
+        self.upgrades.extend(made.upgrades.iter().copied());
+        let known = &mut self.functions[function.id.ix()];
+        (known.callees, known.made) = (callees, Some(made));
     }
 
     /// The nodes over which a cause's lock would be held if it were taken ahead: from where the other one was taken, as long as
@@ -121,7 +218,7 @@ impl Orders {
         cause: &Cause,
     ) -> BTreeSet<NodeId> {
         let flow = program.flow(cause.function);
-        let flowed = &self.functions[cause.function.ix()];
+        let flowed = &self.functions[cause.function.ix()].flowed;
         let slots = &placement.functions[cause.function.ix()].slots;
         let is_it = |holder: &Holder| match (holder, held) {
             (Holder::Program(lock), Held::Program(held)) => *lock == held,
@@ -150,20 +247,41 @@ impl Function<'_> {
         self.placed.slots[slot.0 as usize].lock
     }
 
-    /// Whether slots, with what all callers hold, have a lock in a mode or a stronger one at a node.
-    fn provides(&self, slots: &Bits, node: NodeId, lock: InsertedId, mode: Mode) -> bool {
+    /// Whether slots, with what all callers hold, have a lock in a mode or a stronger one at a node. `untaken` are those that the node
+    /// has yet to take.
+    fn provides(&self, slots: &Bits, node: NodeId, untaken: &[SlotId], lock: InsertedId, mode: Mode) -> bool {
         let callers = self.placed.from_callers.as_ref().and_then(|callers| callers.get(&lock));
-        let live = || self.placed.live[node.ix()].iter();
+        let has = |slot: SlotId| slots.has(slot.0 as usize) && self.mode(slot, node, untaken) >= Some(mode);
         (self.placed.callers_hold.has(node.ix()) && callers.is_some_and(|held| *held >= mode))
-            || live().any(|(slot, held)| *held >= mode && self.lock(*slot) == lock && slots.has(slot.0 as usize))
+            || self.placed.live[node.ix()].iter().any(|(slot, _)| self.lock(*slot) == lock && has(*slot))
+    }
+
+    /// How a slot is held in a node. One that the node has yet to take may be held already, as a loop came back to where it is taken: then as
+    /// it was before, at the least.
+    fn mode(&self, slot: SlotId, node: NodeId, untaken: &[SlotId]) -> Option<Mode> {
+        let here = self.placed.mode(slot, node)?;
+        if !untaken.contains(&slot) {
+            return Some(here);
+        }
+        let before = self.flow.before(node).iter().filter_map(|from| self.placed.mode(slot, *from)).min();
+        before.map(|before| before.min(here))
     }
 
     /// What a hold is held as, in a node.
-    fn held(&self, holder: Holder, node: NodeId) -> Option<Held> {
+    fn held(&self, holder: Holder, node: NodeId, untaken: &[SlotId]) -> Option<Held> {
         match holder {
             Holder::Program(lock) => Some(Held::Program(lock)),
-            Holder::Slot(slot) => Some(Held::Inserted(self.lock(slot), self.placed.mode(slot, node)?)),
+            Holder::Slot(slot) => Some(Held::Inserted(self.lock(slot), self.mode(slot, node, untaken)?)),
         }
+    }
+
+    /// The slots that a node takes, in order.
+    fn takes(&self, node: NodeId) -> Vec<SlotId> {
+        let slot = |action: &Action| match action {
+            Action::Acquire { slot, .. } => Some(*slot),
+            _ => None,
+        };
+        self.actions(node).iter().filter_map(slot).collect()
     }
 
     fn flowed(&self) -> Flowed {
@@ -178,6 +296,7 @@ impl Function<'_> {
         while let Some(node) = work.pop_first() {
             let (Some(holds), Some(depths)) = (&before[node.ix()], &depths[node.ix()]) else { continue };
             let mut holds = holds.clone();
+            flowed.work += 1 + holds.each.len() as u64;
             self.release(node, &mut holds);
             flowed.released[node.ix()] = Some(holds.clone());
             self.acquire(node, &mut holds);
@@ -251,29 +370,34 @@ impl Function<'_> {
     /// Inserted locks that a node takes itself and that are not had on all paths anyhow; with their slots.
     fn taken_here(&self, node: NodeId, holds: &Holds) -> Vec<(InsertedId, Mode, SlotId)> {
         let mut slots = holds.always.clone();
-        let mut taken = Vec::new();
+        let (all, mut done, mut taken) = (self.takes(node), 0, Vec::new());
         for action in self.actions(node) {
             if let Action::Acquire { lock, slot, mode, .. } = action {
-                if !self.provides(&slots, node, *lock, *mode) {
+                if !self.provides(&slots, node, &all[done..], *lock, *mode) {
                     taken.push((*lock, *mode, *slot));
                 }
                 slots.put(slot.0 as usize);
+                done += 1;
             }
         }
         taken
     }
 
-    /// Adds to the function's summary; says whether it grew.
-    fn summarise(&self, functions: &mut [Flowed]) -> bool {
-        let mut takes = BTreeSet::new();
-        let mut late = BTreeSet::new();
+    /// The functions that it calls, ascending.
+    fn callees(&self) -> BTreeSet<FunctionId> {
+        self.flow.nodes().flat_map(|node| self.program.targets(self.id, node).iter().copied()).collect()
+    }
+
+    /// What it may take, as far as that of its callees is known.
+    fn summary(&self, functions: &[Known]) -> Takes {
+        let mut takes = Takes::default();
         let mut late_in_calls = BTreeSet::new();
-        let flowed = &functions[self.id.ix()];
+        let flowed = &functions[self.id.ix()].flowed;
         for node in self.flow.nodes() {
             let (Some(released), Some(inside)) = (&flowed.released[node.ix()], &flowed.inside[node.ix()]) else {
                 continue;
             };
-            let here = if self.placed.callers_hold.has(node.ix()) { &mut takes } else { &mut late };
+            let here = if self.placed.callers_hold.has(node.ix()) { &mut takes.early } else { &mut takes.late };
             here.extend(self.taken_here(node, released).iter().map(|(lock, mode, _)| Held::Inserted(*lock, *mode)));
             match self.program.item(self.id, node) {
                 Some(Item::Acquire(lock)) => {
@@ -281,94 +405,89 @@ impl Function<'_> {
                 }
                 Some(Item::Call { targets }) => {
                     for target in targets {
-                        let callee = &functions[target.ix()];
-                        here.extend(callee.takes.iter().filter(|wanted| match wanted {
+                        let callee = &functions[target.ix()].takes;
+                        here.extend(callee.early.iter().filter(|wanted| match wanted {
                             Held::Program(_) => true,
-                            Held::Inserted(lock, mode) => !self.provides(&inside.always, node, *lock, *mode),
+                            Held::Inserted(lock, mode) => !self.provides(&inside.always, node, &[], *lock, *mode),
                         }));
-                        late_in_calls.extend(callee.takes_late.iter().copied());
+                        late_in_calls.extend(callee.late.iter().copied());
                     }
                 }
                 _ => {}
             }
         }
-        late.extend(late_in_calls);
-        let flowed = &mut functions[self.id.ix()];
-        let changed = takes != flowed.takes || late != flowed.takes_late;
-        (flowed.takes, flowed.takes_late) = (takes, late);
-        changed
+        takes.late.extend(late_in_calls);
+        takes
     }
 
     /// The edges that a node makes.
-    fn edges(&self, node: NodeId, orders: &mut Orders) {
-        let flowed = &orders.functions[self.id.ix()];
-        let (Some(released), Some(inside)) = (flowed.released[node.ix()].clone(), flowed.inside[node.ix()].clone())
-        else {
-            return;
-        };
-        let here = self.taken_here(node, &released);
+    fn edges(&self, node: NodeId, functions: &[Known], made: &mut Made) {
+        let flowed = &functions[self.id.ix()].flowed;
+        let (Some(released), Some(inside)) = (&flowed.released[node.ix()], &flowed.inside[node.ix()]) else { return };
+        let here = self.taken_here(node, released);
+        let all = self.takes(node);
         for (lock, mode, slot) in &here {
             // Those that this node takes before it may be this lock already.
-            let mut had = Bits::none(self.placed.slots.len());
-            for action in self.actions(node) {
-                match action {
-                    Action::Acquire { slot: other, .. } if other == slot => break,
-                    Action::Acquire { slot, .. } => {
-                        had.put(slot.0 as usize);
-                    }
-                    _ => {}
-                }
-            }
-            self.wanted(orders, (node, When::Early), &released, &had, Held::Inserted(*lock, *mode));
+            let had = all.iter().position(|other| other == slot).unwrap_or(0);
+            self.wanted(made, (node, When::Early), released, all.split_at(had), Held::Inserted(*lock, *mode));
         }
         if here.len() > 1 {
             let origin = |slot: SlotId| self.placed.slots[slot.0 as usize].origin;
             let taken = here.iter().map(|(lock, mode, slot)| (Held::Inserted(*lock, *mode), origin(*slot))).collect();
-            orders.together.push(Together { function: self.id, node, taken });
+            made.together.push(Together { function: self.id, node, taken });
         }
-        let none = Bits::none(self.placed.slots.len());
+        let none: (&[SlotId], &[SlotId]) = (&[], &[]);
         match self.program.item(self.id, node) {
-            Some(Item::Acquire(lock)) => self.wanted(orders, (node, When::Early), &inside, &none, Held::Program(*lock)),
+            Some(Item::Acquire(lock)) => self.wanted(made, (node, When::Early), inside, none, Held::Program(*lock)),
             Some(Item::Call { targets }) => {
-                for target in targets {
-                    let callee = &orders.functions[target.ix()];
-                    let (takes, late) = (callee.takes.clone(), callee.takes_late.clone());
-                    for wanted in takes {
-                        self.wanted(orders, (node, When::Early), &inside, &none, wanted);
-                    }
-                    for wanted in late {
-                        self.wanted(orders, (node, When::Late), &inside, &none, wanted);
-                    }
+                let callees = || targets.iter().map(|target| &functions[target.ix()].takes);
+                let early: BTreeSet<Held> = callees().flat_map(|takes| takes.early.iter().copied()).collect();
+                let late: BTreeSet<Held> = callees().flat_map(|takes| takes.late.iter().copied()).collect();
+                for wanted in early {
+                    self.wanted(made, (node, When::Early), inside, none, wanted);
+                }
+                for wanted in late {
+                    self.wanted(made, (node, When::Late), inside, none, wanted);
                 }
             }
             _ => {}
         }
     }
 
-    /// A lock is wanted at a node: an edge from each hold that does not have it already.
-    fn wanted(&self, orders: &mut Orders, (node, when): (NodeId, When), holds: &Holds, had: &Bits, wanted: Held) {
+    /// A lock is wanted at a node: an edge from each hold that does not have it already. Of the slots that the node takes, some are had by now
+    /// and some are not.
+    fn wanted(
+        &self,
+        made: &mut Made,
+        (node, when): (NodeId, When),
+        holds: &Holds,
+        (had, untaken): (&[SlotId], &[SlotId]),
+        wanted: Held,
+    ) {
         for ((holder, at), with) in &holds.each {
             // After a wait, a lock of the program is held without any of ours.
             let alone = when == When::Late && matches!(holder, Holder::Program(_));
-            let Some(held) = self.held(*holder, node) else { continue };
+            let Some(held) = self.held(*holder, node, untaken) else { continue };
             let origin = match holder {
                 Holder::Program(_) => None,
                 Holder::Slot(slot) => Some(self.placed.slots[slot.0 as usize].origin),
             };
             if let Held::Inserted(lock, mode) = wanted {
                 let mut slots = with.clone();
-                slots.add(had);
+                for slot in had {
+                    slots.put(slot.0 as usize);
+                }
                 if let Holder::Slot(slot) = holder {
                     slots.put(slot.0 as usize);
                 }
-                if !alone && self.provides(&slots, node, lock, mode) {
+                if !alone && self.provides(&slots, node, untaken, lock, mode) {
                     continue;
                 }
                 if let (Held::Inserted(same, Mode::Read), Some(origin)) = (held, origin)
                     && same == lock
                     && mode > Mode::Read
                 {
-                    orders.upgrades.insert((self.id, origin));
+                    made.upgrades.insert((self.id, origin));
                 }
             }
             let same = match (held, wanted) {
@@ -382,7 +501,7 @@ impl Function<'_> {
             if !same {
                 let hoistable = !alone && wanted.inserted().is_some();
                 let cause = Cause { function: self.id, taken_at: *at, slot: origin, wanted_at: node, hoistable };
-                orders.graph.add(held, wanted, cause);
+                made.edges.push((held, wanted, cause));
             }
         }
     }

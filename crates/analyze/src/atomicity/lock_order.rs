@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::bits::Bits;
 use super::place::{InsertedId, Mode, Origin};
 use super::program::{FunctionId, LockId, NodeId, Program};
 
@@ -58,6 +57,9 @@ pub struct Cause {
 /// Causes of one edge that are kept. One that has more is not broken: its lock would have to be moved in as many places.
 const MOST_CAUSES: usize = 16;
 
+/// The slot that holds a lock, with its function; nothing for a lock of the program.
+type Holding = Option<(FunctionId, Origin)>;
+
 /// The edges: what is held, what is wanted (with its mode), and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOrder {
@@ -65,12 +67,16 @@ pub struct LockOrder {
     pub edges: BTreeMap<(Held, Held), BTreeSet<Cause>>,
     /// Edges that have more causes than are kept.
     pub(super) many: BTreeSet<(Held, Held)>,
+    /// By edge: the slots that hold the lock, of all causes; nothing for a lock of the program.
+    pub(super) slots: BTreeMap<(Held, Held), BTreeSet<Holding>>,
     /// Locks of which all modes count as in each other's way.
     pub(super) strict: BTreeSet<InsertedId>,
 }
 
 impl LockOrder {
     pub(super) fn add(&mut self, held: Held, wanted: Held, cause: Cause) {
+        let slot = cause.slot.map(|origin| (cause.function, origin));
+        self.slots.entry((held, wanted)).or_default().insert(slot);
         let causes = self.edges.entry((held, wanted)).or_default();
         if causes.len() < MOST_CAUSES {
             causes.insert(cause);
@@ -99,8 +105,13 @@ impl LockOrder {
 
     /// The circles that have an inserted lock: the strongly connected components of more than one vertex.
     pub fn circles(&self) -> Vec<Vec<Held>> {
+        self.circles_with(&|_| true)
+    }
+
+    /// The circles that are left of some edges.
+    pub(super) fn circles_with(&self, stays: &dyn Fn(&(Held, Held)) -> bool) -> Vec<Vec<Held>> {
         let vertices = self.vertices();
-        let next = self.successors(&vertices);
+        let next = self.successors(&vertices, stays);
         let circles = components(&next).into_iter().filter(|component| component.len() > 1);
         let circles = circles.map(|component| component.into_iter().map(|v| vertices[v]).collect::<Vec<_>>());
         circles.filter(|circle| circle.iter().any(|vertex| vertex.inserted().is_some())).collect()
@@ -142,9 +153,9 @@ impl LockOrder {
     }
 
     /// By vertex: the vertices that its edges lead to. What nobody holds while he wants something is on no circle.
-    fn successors(&self, vertices: &[Held]) -> Vec<Vec<usize>> {
+    fn successors(&self, vertices: &[Held], stays: &dyn Fn(&(Held, Held)) -> bool) -> Vec<Vec<usize>> {
         let mut next = vec![Vec::new(); vertices.len()];
-        for (held, wanted) in self.edges.keys() {
+        for (held, wanted) in self.edges.keys().filter(|edge| stays(edge)) {
             let Ok(from) = vertices.binary_search(held) else { continue };
             next[from].extend(self.hindering(*held, *wanted).filter_map(|vertex| vertices.binary_search(&vertex).ok()));
         }
@@ -191,44 +202,38 @@ impl LockOrder {
         let costs: Vec<Option<u64>> = inside.iter().map(|(held, wanted)| cost(*held, *wanted)).collect();
         let groups = program_groups(circle, &inside);
         let count = groups.iter().max().map_or(0, |last| last + 1);
-        // Edges between groups: from, to, which.
-        let mut between = Vec::new();
+        if count > u128::BITS as usize {
+            return None;
+        }
+        let numbers: BTreeMap<Held, usize> = circle.iter().copied().zip(groups).collect();
+        // By group: the edges into it from others, each with where it comes from.
+        let mut into: Vec<BTreeMap<usize, usize>> = vec![BTreeMap::new(); count];
         for (number, (held, wanted)) in inside.iter().enumerate() {
-            let group = |vertex: &Held| circle.iter().position(|other| other == vertex).map(|at| groups[at]);
-            for to in self.hindering(*held, *wanted).filter_map(|vertex| group(&vertex)) {
-                between.extend(group(held).filter(|from| *from != to).map(|from| (from, to, number)));
+            let Some(&from) = numbers.get(held) else { continue };
+            for to in self.hindering(*held, *wanted).filter_map(|vertex| numbers.get(&vertex).copied()) {
+                if from != to {
+                    into[to].insert(number, from);
+                }
             }
         }
-        let backwards = |placed: &Bits, next: usize| {
-            // The edges into `next` from groups that come after it.
-            let late = between.iter().filter(|(from, to, _)| *to == next && !placed.has(*from));
-            late.map(|(_, _, edge)| *edge).collect::<BTreeSet<usize>>()
+        // What has to be broken to have a group next: the edges into it from groups that come after it.
+        let late = |placed: u128, next: usize| {
+            into[next].iter().filter(move |(_, from)| placed >> **from & 1 == 0).map(|(edge, _)| *edge)
         };
-        let price = |broken: &BTreeSet<usize>| broken.iter().map(|edge| costs[*edge]).sum::<Option<u64>>();
-        let order = if count <= EXACT {
-            best_order(count, |placed, next| price(&backwards(placed, next)))?
-        } else {
-            good_order(count, |placed, next| price(&backwards(placed, next)))?
-        };
-        let mut placed = Bits::none(count);
+        let price = |placed, next| late(placed, next).map(|edge| costs[edge]).sum::<Option<u64>>();
+        let order = if count <= EXACT { best_order(count, price)? } else { good_order(count, price)? };
+        let mut placed = 0;
         let mut broken = BTreeSet::new();
         for next in order {
-            placed.put(next);
-            broken.extend(backwards(&placed, next));
+            placed |= 1 << next;
+            broken.extend(late(placed, next));
         }
         Some(broken.into_iter().map(|edge| inside[edge]).collect())
     }
 }
 
 /// The order of the least cost. `cost` is what it costs to have one next after those before it and with them.
-fn best_order(count: usize, cost: impl Fn(&Bits, usize) -> Option<u64>) -> Option<Vec<usize>> {
-    let set = |placed: usize| {
-        let mut bits = Bits::none(count);
-        (0..count).filter(|number| placed >> number & 1 == 1).for_each(|number| {
-            bits.put(number);
-        });
-        bits
-    };
+fn best_order(count: usize, cost: impl Fn(u128, usize) -> Option<u64>) -> Option<Vec<usize>> {
     // By set of those that come first: the least cost, and who is last of them.
     let mut best: Vec<Option<(u64, usize)>> = vec![None; 1 << count];
     best[0] = Some((0, 0));
@@ -236,7 +241,7 @@ fn best_order(count: usize, cost: impl Fn(&Bits, usize) -> Option<u64>) -> Optio
         let Some((so_far, _)) = best[placed] else { continue };
         for next in (0..count).filter(|next| placed >> next & 1 == 0) {
             let with = placed | 1 << next;
-            let Some(more) = cost(&set(with), next) else { continue };
+            let Some(more) = cost(with as u128, next) else { continue };
             let candidate = (so_far + more, next);
             if best[with].is_none_or(|known| candidate < known) {
                 best[with] = Some(candidate);
@@ -255,18 +260,13 @@ fn best_order(count: usize, cost: impl Fn(&Bits, usize) -> Option<u64>) -> Optio
 }
 
 /// An order that takes the cheapest next each time.
-fn good_order(count: usize, cost: impl Fn(&Bits, usize) -> Option<u64>) -> Option<Vec<usize>> {
-    let mut order = Vec::new();
-    let mut placed = Bits::none(count);
+fn good_order(count: usize, cost: impl Fn(u128, usize) -> Option<u64>) -> Option<Vec<usize>> {
+    let (mut order, mut placed) = (Vec::new(), 0_u128);
     while order.len() < count {
-        let left = (0..count).filter(|number| !placed.has(*number));
-        let costs = left.filter_map(|next| {
-            let mut with = placed.clone();
-            with.put(next);
-            cost(&with, next).map(|cost| (cost, next))
-        });
+        let left = (0..count).filter(|number| placed >> number & 1 == 0);
+        let costs = left.filter_map(|next| cost(placed | 1 << next, next).map(|cost| (cost, next)));
         let (_, next) = costs.min()?;
-        placed.put(next);
+        placed |= 1 << next;
         order.push(next);
     }
     Some(order)

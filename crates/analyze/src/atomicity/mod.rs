@@ -21,6 +21,7 @@ mod profile_text;
 pub mod program;
 mod rules;
 mod summaries;
+pub mod together;
 
 pub use profile_text::{ProfileError, ProfileProblem};
 

@@ -25,13 +25,16 @@
 //! The result has no circle with an inserted lock. Then a set of threads that wait for each other wait for locks of the program that these
 //! threads hold, and the original would stand still there too: see docs/design/enforcement.md.
 //!
-//! Cost: a round is a placement and a flow; rounds are at most as many as orders to turn around, in practice a few.
+//! - **Large circles** are not broken edge by edge at first: pairs go one by one until none is large, see [`Resolver::thin`].
+//!
+//! Cost: a round places and follows the functions that the last one changed, and puts the graph together; rounds are at most as many as orders to turn
+//! around and pairs to leave out. It is bounded: past so much work no lock is moved any more, and pairs go until no circle is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::held::{Orders, Together};
 pub use super::lock_order::{Cause, Held, LockOrder};
-use super::place::{Hoist, InsertedId, Mode, Origin, Pair, Placement, Wanted, place_with};
+use super::place::{Hoist, InsertedId, Mode, Origin, Pair, Placement, Placer, Wanted};
 use super::program::{FunctionId, LockId, NodeId, Program, VariableId};
 use super::summaries::Summaries;
 
@@ -45,6 +48,9 @@ const LARGE: usize = 16;
 /// Pairs that one function may hold at a point; a thread has room for as many slots. It also bounds what a flow carries.
 const MOST_HELD: usize = 32;
 
+/// Work that resolving may cost, unless asked otherwise: steps of flows, a few hundred million of which are about a minute.
+pub const DEFAULT_WORK: u64 = 400_000_000;
+
 /// Why a pair is not enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unenforced {
@@ -54,6 +60,8 @@ pub enum Unenforced {
     Circle,
     /// More would be held at a time than a thread has room for.
     Crowded,
+    /// Its lock is part of a circle, and there was no time left to see whether that can be broken otherwise.
+    Work,
 }
 
 /// A placement without circles.
@@ -93,24 +101,35 @@ fn whole(held: Held) -> Lock {
 
 /// Places pairs and resolves circles.
 pub fn resolve(program: &Program, pairs: Vec<Pair>) -> Resolved {
+    resolve_with(program, pairs, &[], DEFAULT_WORK)
+}
+
+/// The same with variables that share a lock because they belong together, and with so much work at most.
+pub fn resolve_with(program: &Program, pairs: Vec<Pair>, together: &[Vec<VariableId>], most: u64) -> Resolved {
     let summaries = Summaries::new(program);
     let mut wanted = Wanted::new(pairs);
-    let unresolved = place_with(program, &summaries, &wanted);
+    for variables in together {
+        let locks: BTreeSet<InsertedId> = variables.iter().filter_map(|one| wanted.lock_of.get(one).copied()).collect();
+        let Some(&least) = locks.first() else { continue };
+        wanted.lock_of.values_mut().filter(|lock| locks.contains(lock)).for_each(|lock| *lock = least);
+    }
+    let mut resolver = Resolver::new(program, &summaries, most);
+    let unresolved = resolver.placer.place(&wanted);
     let mut unenforced: Vec<_> = unresolved.impossible.iter().map(|pair| (*pair, Unenforced::NoPath)).collect();
     wanted.retain(|pair| !unresolved.impossible.contains(pair));
     let crowded = crowded(&unresolved);
     unenforced.extend(crowded.iter().map(|pair| (*pair, Unenforced::Crowded)));
     wanted.retain(|pair| !crowded.contains(pair));
-    let mut resolver = Resolver::new(program, &summaries, wanted);
-    let mut look = resolver.look();
+    resolver.wanted = wanted;
+    let mut look = resolver.look(None);
     let before = look.graph.clone();
     let mut rounds = 1;
     while resolver.improve(&look) {
-        look = resolver.look();
+        look = resolver.look(Some(look.orders));
         rounds += 1;
     }
     let Look { placement, graph: after, .. } = look;
-    unenforced.extend(resolver.dropped.iter().map(|pair| (*pair, Unenforced::Circle)));
+    unenforced.extend(resolver.dropped.iter().map(|(pair, why)| (*pair, *why)));
     let mut locks: BTreeMap<InsertedId, Vec<VariableId>> = BTreeMap::new();
     for (variable, lock) in &resolver.wanted.lock_of {
         locks.entry(*lock).or_default().push(*variable);
@@ -144,8 +163,12 @@ fn crowded(placement: &Placement) -> BTreeSet<Pair> {
 struct Resolver<'a> {
     program: &'a Program,
     summaries: &'a Summaries,
+    placer: Placer<'a>,
     wanted: Wanted,
-    dropped: BTreeSet<Pair>,
+    dropped: BTreeMap<Pair, Unenforced>,
+    /// Steps that orders took, and how many all may take.
+    work: u64,
+    most: u64,
     /// Which lock comes before which, as far as that was decided: such an order is not turned around again.
     decided: BTreeSet<(Lock, Lock)>,
     /// Locks whose readers count as in each other's way.
@@ -163,12 +186,15 @@ struct Look {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(program: &'a Program, summaries: &'a Summaries, wanted: Wanted) -> Resolver<'a> {
+    fn new(program: &'a Program, summaries: &'a Summaries, most: u64) -> Resolver<'a> {
         Resolver {
             program,
             summaries,
-            wanted,
-            dropped: BTreeSet::new(),
+            placer: Placer::new(program, summaries),
+            wanted: Wanted::default(),
+            dropped: BTreeMap::new(),
+            work: 0,
+            most,
             decided: BTreeSet::new(),
             strict: BTreeSet::new(),
             banned: BTreeSet::new(),
@@ -176,9 +202,10 @@ impl<'a> Resolver<'a> {
     }
 
     /// The placement as it is wanted now, and the order of locks in it. Gives locks that one node takes their order.
-    fn look(&mut self) -> Look {
-        let mut placement = place_with(self.program, self.summaries, &self.wanted);
-        let mut orders = Orders::new(self.program, self.summaries, &placement);
+    fn look(&mut self, before: Option<Orders>) -> Look {
+        let mut placement = self.placer.place(&self.wanted);
+        let mut orders = Orders::new(self.program, self.summaries, &placement, before.as_ref());
+        self.work += orders.work;
         orders.graph.strict.clone_from(&self.strict);
         let rank = orders.graph.rank();
         let mut graph = orders.graph.clone();
@@ -196,7 +223,7 @@ impl<'a> Resolver<'a> {
         }
         if self.wanted.rank != rank {
             self.wanted.rank = rank;
-            placement = place_with(self.program, self.summaries, &self.wanted);
+            placement = self.placer.place(&self.wanted);
         }
         Look { placement, orders, graph }
     }
@@ -209,9 +236,12 @@ impl<'a> Resolver<'a> {
             return true;
         }
         let circles = orders.graph.circles();
-        let large: Vec<_> = circles.iter().filter(|circle| circle.len() > LARGE).collect();
-        if !large.is_empty() {
-            large.into_iter().for_each(|circle| self.thin(placement, &orders.graph, circle));
+        if self.work + self.placer.work > self.most && !graph.circles().is_empty() {
+            self.thin(placement, graph, 1, Unenforced::Work);
+            return true;
+        }
+        if circles.iter().any(|circle| circle.len() > LARGE) {
+            self.thin(placement, &orders.graph, LARGE, Unenforced::Circle);
             return true;
         }
         for circle in &circles {
@@ -296,29 +326,75 @@ impl<'a> Resolver<'a> {
                         self.banned.extend(all.map(|head| (key.0, key.1, key.2, *head)));
                     }
                 }
-                self.drop_pairs(|pair| makers.pairs.contains(pair));
+                self.drop_pairs(Unenforced::Circle, |pair| makers.pairs.contains(pair));
             }
             None => {
                 let lock_of = self.wanted.lock_of.clone();
                 let first = locks.first().copied();
-                self.drop_pairs(|pair| lock_of.get(&pair.variable).copied() == first);
+                self.drop_pairs(Unenforced::Circle, |pair| lock_of.get(&pair.variable).copied() == first);
             }
         }
     }
 
-    /// A circle of many locks: the pairs that make the most of its edges go.
-    fn thin(&mut self, placement: &Placement, graph: &LockOrder, circle: &[Held]) {
-        let inside = graph.inside(circle);
-        let mut edges: BTreeMap<Pair, usize> = BTreeMap::new();
-        for edge in inside.iter().filter(|(held, _)| held.inserted().is_some()) {
-            for pair in self.makers(placement, graph, edge).pairs {
-                *edges.entry(pair).or_default() += 1;
+    /// While a circle has more than so many locks, a pair goes: the one that makes the most of its edges, an edge that several make being
+    /// shared among them; of equals the widest. Edges are taken to go with all slots that hold their lock, and with the last pair of either lock.
+    fn thin(&mut self, placement: &Placement, graph: &LockOrder, most: usize, why: Unenforced) {
+        let mut width: BTreeMap<Pair, usize> = BTreeMap::new();
+        let mut by_slot: BTreeMap<(FunctionId, Origin), BTreeSet<Pair>> = BTreeMap::new();
+        for (function, placed) in self.program.function_ids().zip(&placement.functions) {
+            for constraint in &placed.constraints {
+                let Some(pair) = constraint.pair else { continue };
+                width.insert(pair, constraint.nodes.iter(self.program.flow(function).len()).count());
+                by_slot.entry((function, placed.slots[constraint.slot.0 as usize].origin)).or_default().insert(pair);
             }
         }
-        match edges.values().max() {
-            Some(most) => self.drop_pairs(|pair| edges.get(pair).is_some_and(|count| count * 4 > most * 3)),
-            None => self.give_up(placement, graph, circle),
+        let mut left: BTreeMap<InsertedId, BTreeSet<Pair>> = BTreeMap::new();
+        for pair in &self.wanted.pairs {
+            if let Some(lock) = self.wanted.lock_of.get(&pair.variable) {
+                left.entry(*lock).or_default().insert(*pair);
+            }
         }
+        let mut gone: BTreeSet<Pair> = BTreeSet::new();
+        loop {
+            let is_left =
+                |held: &Held| held.inserted().is_none_or(|lock| left.get(&lock).is_some_and(|all| !all.is_empty()));
+            // Those that make an edge; nothing where it stays whatever goes.
+            let makers = |edge: &(Held, Held)| {
+                let mut makers = BTreeSet::new();
+                for slot in graph.slots.get(edge).into_iter().flatten() {
+                    let pairs = by_slot.get(slot.as_ref()?)?;
+                    makers.extend(pairs.iter().copied().filter(|pair| !gone.contains(pair)));
+                }
+                Some(makers)
+            };
+            let stays = |edge: &(Held, Held)| {
+                is_left(&edge.0) && is_left(&edge.1) && makers(edge).is_none_or(|makers| !makers.is_empty())
+            };
+            let circles = graph.circles_with(&stays);
+            let mut cost: BTreeMap<Pair, u64> = BTreeMap::new();
+            for circle in circles.iter().filter(|circle| circle.len() > most) {
+                for edge in graph.inside(circle).iter().filter(|edge| stays(edge)) {
+                    let makers = match makers(edge) {
+                        Some(makers) => makers,
+                        // Only the end of one of its locks ends it.
+                        None => {
+                            let locks = [edge.0, edge.1].into_iter().filter_map(Held::inserted);
+                            locks.filter_map(|lock| left.get(&lock)).flatten().copied().collect()
+                        }
+                    };
+                    let share = 1000 / (makers.len() as u64).max(1);
+                    makers.into_iter().for_each(|pair| *cost.entry(pair).or_default() += share);
+                }
+            }
+            self.work += graph.edges.len() as u64;
+            let worst = cost.into_iter().max_by_key(|(pair, cost)| (*cost, width.get(pair).copied(), *pair));
+            let Some((pair, _)) = worst else { break };
+            gone.insert(pair);
+            left.values_mut().for_each(|all| {
+                all.remove(&pair);
+            });
+        }
+        self.drop_pairs(why, |pair| gone.contains(pair));
     }
 
     fn merge(&mut self, locks: &BTreeSet<InsertedId>) {
@@ -337,11 +413,11 @@ impl<'a> Resolver<'a> {
         self.decided.clear();
     }
 
-    fn drop_pairs(&mut self, mut goes: impl FnMut(&Pair) -> bool) {
-        self.dropped.extend(self.wanted.pairs.iter().copied().filter(|pair| goes(pair)));
+    fn drop_pairs(&mut self, why: Unenforced, mut goes: impl FnMut(&Pair) -> bool) {
+        self.dropped.extend(self.wanted.pairs.iter().copied().filter(|pair| goes(pair)).map(|pair| (pair, why)));
         let count = self.wanted.pairs.len();
         let dropped = &self.dropped;
-        self.wanted.retain(|pair| !dropped.contains(pair));
+        self.wanted.retain(|pair| !dropped.contains_key(pair));
         if count != self.wanted.pairs.len() {
             self.begin_again();
         }

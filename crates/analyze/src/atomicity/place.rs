@@ -30,6 +30,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::bits::Bits;
 use super::program::{BlockId, Flow, FunctionId, NodeId, Place, Program, VariableId};
@@ -281,8 +282,8 @@ pub(super) type Callers = Option<BTreeMap<InsertedId, Mode>>;
 /// The placement in a program.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// By function.
-    pub functions: Vec<Placed>,
+    /// By function. One that a change of what is wanted did not touch is the same as before.
+    pub functions: Vec<Arc<Placed>>,
     /// Pairs whose second point no path reaches from the first without another access.
     pub impossible: Vec<Pair>,
 }
@@ -305,48 +306,131 @@ impl Placement {
 
 /// Places locks.
 pub fn place(program: &Program, wanted: &Wanted) -> Placement {
-    place_with(program, &Summaries::new(program), wanted)
+    Placer::new(program, &Summaries::new(program)).place(wanted)
 }
 
-pub(super) fn place_with(program: &Program, summaries: &Summaries, wanted: &Wanted) -> Placement {
-    let mut callers = called_from_nowhere(program);
-    let mut functions = vec![Placed::default(); program.functions().len()];
-    let mut stale = vec![true; program.functions().len()];
-    let mut impossible = BTreeSet::new();
-    let mut pairs: Vec<Vec<Pair>> = vec![Vec::new(); program.functions().len()];
-    for pair in &wanted.pairs {
-        match pairs.get_mut(pair.function.ix()) {
-            Some(pairs) => pairs.push(*pair),
-            None => {
-                impossible.insert(*pair);
+/// A function that was placed: for which callers, how, and the pairs that no path allows.
+type Known = (Callers, Arc<Placed>, Vec<Pair>);
+
+/// Places again and again, each time only what a change of what is wanted touches.
+pub(super) struct Placer<'a> {
+    program: &'a Program,
+    summaries: &'a Summaries,
+    /// By function: the variables that it accesses.
+    accessed: Vec<BTreeSet<VariableId>>,
+    /// By function: what it is placed for, and how, for the callers that it was placed for.
+    known: Vec<(Inputs, Vec<Known>)>,
+    /// Steps that were made.
+    pub(super) work: u64,
+}
+
+/// What a function's placement depends on, beside its callers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Inputs {
+    pairs: Vec<Pair>,
+    locks: BTreeMap<VariableId, (InsertedId, Option<u32>)>,
+    hoists: Vec<(InsertedId, NodeId, Hoist, Option<u32>)>,
+    updates: BTreeSet<Origin>,
+}
+
+impl<'a> Placer<'a> {
+    pub(super) fn new(program: &'a Program, summaries: &'a Summaries) -> Placer<'a> {
+        let of = |function| {
+            let items = program.flow(function).nodes().filter_map(move |node| program.item(function, node));
+            let accessed = items.filter_map(|item| match item {
+                super::program::Item::Access { variable, .. } => Some(*variable),
+                _ => None,
+            });
+            accessed.collect()
+        };
+        let accessed = program.function_ids().map(of).collect();
+        let known = vec![Default::default(); program.functions().len()];
+        Placer { program, summaries, accessed, known, work: 0 }
+    }
+
+    /// By function: what it depends on.
+    fn inputs(&self, wanted: &Wanted) -> Vec<Inputs> {
+        let mut all: Vec<Inputs> = vec![Inputs::default(); self.program.functions().len()];
+        for pair in &wanted.pairs {
+            if let Some(inputs) = all.get_mut(pair.function.ix()) {
+                inputs.pairs.push(*pair);
             }
         }
-    }
-    loop {
-        while stale.contains(&true) {
-            for &function in summaries.callees_first.iter().rev() {
-                let known = callers[function.ix()].is_some();
-                if !std::mem::replace(&mut stale[function.ix()], false) || !known {
-                    continue;
+        for ((function, lock, node), hoist) in &wanted.hoists {
+            if let Some(inputs) = all.get_mut(function.ix()) {
+                inputs.hoists.push((*lock, *node, hoist.clone(), wanted.rank.get(lock).copied()));
+            }
+        }
+        for (function, origin) in &wanted.updates {
+            if let Some(inputs) = all.get_mut(function.ix()) {
+                inputs.updates.insert(*origin);
+            }
+        }
+        for (inputs, accessed) in all.iter_mut().zip(&self.accessed) {
+            let paired: BTreeSet<VariableId> = inputs.pairs.iter().map(|pair| pair.variable).collect();
+            for variable in accessed.union(&paired) {
+                if let Some(lock) = wanted.lock_of.get(variable) {
+                    inputs.locks.insert(*variable, (*lock, wanted.rank.get(lock).copied()));
                 }
-                let (flow, pairs) = (program.flow(function), &pairs[function.ix()]);
-                let work = Work { program, summaries, wanted, pairs, function, flow };
-                let (placed, pairs) = work.place(&callers[function.ix()]);
-                impossible.extend(pairs);
-                for node in work.flow.nodes() {
-                    for target in program.targets(function, node) {
-                        stale[target.ix()] |= meet(&mut callers[target.ix()], &placed.must[node.ix()]);
+            }
+        }
+        all
+    }
+
+    /// The placement of what is wanted.
+    pub(super) fn place(&mut self, wanted: &Wanted) -> Placement {
+        let Placer { program, summaries, .. } = *self;
+        let count = program.functions().len();
+        let inputs = self.inputs(wanted);
+        for (known, inputs) in self.known.iter_mut().zip(inputs) {
+            if known.0 != inputs {
+                *known = (inputs, Vec::new());
+            }
+        }
+        let mut callers = called_from_nowhere(program);
+        let mut functions: Vec<Arc<Placed>> = (0..count).map(|_| Arc::default()).collect();
+        let mut stale = vec![true; count];
+        let mut impossible: BTreeSet<Pair> =
+            wanted.pairs.iter().filter(|pair| pair.function.ix() >= count).copied().collect();
+        loop {
+            while stale.contains(&true) {
+                for &function in summaries.callees_first.iter().rev() {
+                    let known = callers[function.ix()].is_some();
+                    if !std::mem::replace(&mut stale[function.ix()], false) || !known {
+                        continue;
                     }
+                    let (placed, pairs) = self.one(wanted, function, &callers[function.ix()]);
+                    impossible.extend(pairs);
+                    for node in program.flow(function).nodes() {
+                        for target in program.targets(function, node) {
+                            stale[target.ix()] |= meet(&mut callers[target.ix()], &placed.must[node.ix()]);
+                        }
+                    }
+                    functions[function.ix()] = placed;
                 }
-                functions[function.ix()] = placed;
             }
+            // What only calls itself is called from somewhere that we do not see.
+            let Some(lost) = callers.iter().position(Option::is_none) else { break };
+            callers[lost] = Some(BTreeMap::new());
+            stale[lost] = true;
         }
-        // What only calls itself is called from somewhere that we do not see.
-        let Some(lost) = callers.iter().position(Option::is_none) else { break };
-        callers[lost] = Some(BTreeMap::new());
-        stale[lost] = true;
+        Placement { functions, impossible: impossible.into_iter().collect() }
     }
-    Placement { functions, impossible: impossible.into_iter().collect() }
+
+    /// The placement of a function, if need be.
+    fn one(&mut self, wanted: &Wanted, function: FunctionId, callers: &Callers) -> (Arc<Placed>, Vec<Pair>) {
+        let (inputs, known) = &mut self.known[function.ix()];
+        if let Some((_, placed, pairs)) = known.iter().find(|(of, ..)| of == callers) {
+            return (Arc::clone(placed), pairs.clone());
+        }
+        let (program, summaries, flow) = (self.program, self.summaries, self.program.flow(function));
+        let work = Work { program, summaries, wanted, pairs: &inputs.pairs, function, flow };
+        let (placed, pairs) = work.place(callers);
+        self.work += (flow.len() * (placed.slots.len() + 1)) as u64;
+        let placed = Arc::new(placed);
+        known.push((callers.clone(), Arc::clone(&placed), pairs.clone()));
+        (placed, pairs)
+    }
 }
 
 /// Functions without callers, or with some that we do not see, can rely on no lock.

@@ -7,7 +7,8 @@ use selvedge_analyze::atomicity::profile::{Atomicity, Profile};
 use selvedge_drive::control::World;
 use selvedge_drive::controlled::{SurveyOptions, prepare};
 use selvedge_drive::enforce::file::{load, save};
-use selvedge_drive::enforce::learn::{Builds, learn};
+use selvedge_drive::enforce::groups::{Grouping, Groups, Said, prune};
+use selvedge_drive::enforce::learn::{Builds, learn, nearby};
 use selvedge_drive::enforce::profile::{ProfileOptions, profile};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
@@ -23,8 +24,13 @@ const RUNS: u32 = 40;
 
 /// Learns which pairs are atomic, from runs of a program or from recorded ones.
 pub(crate) fn run(args: &ProfileArgs) -> Result<u8, Failure> {
+    let known = match &args.output {
+        Some(output) if args.merge && output.exists() => Some(load(output).map_err(|error| Failure::usage(&error))?),
+        _ => None,
+    };
+    let groups = known.as_ref().map(Groups::of_profile).unwrap_or_default();
     let (mut learnt, program, runs, passed) =
-        if args.guest.is_empty() { from_runs(args)? } else { from_program(args)? };
+        if args.guest.is_empty() { from_runs(args, groups)? } else { from_program(args, groups)? };
     if passed == 0 {
         let text = format!("no run passed: nothing was learnt ({runs})");
         return Err(Failure::Error { code: ExitCode::SomeFailed.code(), text });
@@ -36,16 +42,21 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<u8, Failure> {
     save(&output, &learnt).map_err(|error| Failure::usage(&error))?;
     let count = |wanted| learnt.atomic_pairs().filter(|(.., atomicity)| *atomicity == wanted).count();
     let (exclusive, read) = (count(Atomicity::Exclusive), count(Atomicity::Read));
-    let open = learnt.variables.values().filter(|variable| variable.locks.is_empty()).count();
+    let single = || learnt.variables.values().filter(|variable| variable.members.is_empty());
+    let open = single().filter(|variable| variable.locks.is_empty()).count();
     let mut out = anstream::stdout().lock();
     writeln!(
         out,
         "{runs}\n{} shared between threads, {open} without a lock of their own\n{} that no lock keeps: \
          {exclusive} exclusive, {read} read\nwritten to {}",
-        counted(learnt.variables.len(), "variable"),
+        counted(single().count(), "variable"),
         counted(exclusive + read, "atomic pair"),
         output.display()
     )?;
+    for variable in learnt.variables.values().filter(|variable| !variable.members.is_empty()) {
+        let members: Vec<&str> = variable.members.iter().map(String::as_str).collect();
+        writeln!(out, "belong together: {}  (--apart {})", members.join(", "), members.join(","))?;
+    }
     out.flush()?;
     Ok(ExitCode::Success.code())
 }
@@ -53,7 +64,11 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<u8, Failure> {
 /// What was learnt, from which program, how the runs went, and how many count.
 type Learnt = (Profile, String, String, usize);
 
-fn from_program(args: &ProfileArgs) -> Result<Learnt, Failure> {
+fn said(args: &ProfileArgs) -> Said {
+    Said { together: args.together.clone(), apart: args.apart.clone() }
+}
+
+fn from_program(args: &ProfileArgs, groups: Groups) -> Result<Learnt, Failure> {
     let store = Store::create(&args.store).map_err(|error| Failure::usage(&error))?;
     let mut words = args.guest.clone().into_iter();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
@@ -63,7 +78,8 @@ fn from_program(args: &ProfileArgs) -> Result<Learnt, Failure> {
         .map_err(|error| Failure::new(error.exit_code(), &error))?;
     let world = World { random: Some(args.seed), ..World::default() };
     let base = prepared.clip(world, selvedge_drive::explore::DEFAULT_MOST_STEPS, args.oracle.clone());
-    let options = ProfileOptions { runs: args.runs.unwrap_or(RUNS), seed: args.seed, timeout: args.timeout };
+    let runs = args.runs.unwrap_or(RUNS);
+    let options = ProfileOptions { runs, seed: args.seed, timeout: args.timeout, said: said(args), groups };
     let mut live = Live::new();
     let mut show = |done: &selvedge_drive::enforce::profile::Profiled| {
         live.show(|| format!("{}/{} runs, {} pass", done.tally.total(), options.runs, done.tally.pass));
@@ -82,10 +98,11 @@ fn from_program(args: &ProfileArgs) -> Result<Learnt, Failure> {
     Ok((done.profile, guest.program.to_string_lossy().into_owned(), runs, passed))
 }
 
-fn from_runs(args: &ProfileArgs) -> Result<Learnt, Failure> {
+fn from_runs(args: &ProfileArgs, mut groups: Groups) -> Result<Learnt, Failure> {
     let store = Store::open(&args.store);
     let (mut all, mut builds) = (Profile::default(), Builds::default());
     let (mut passed, mut left_out, mut program) = (0, 0, None);
+    let (mut grouping, mut opened) = (Grouping::default(), Vec::new());
     for name in &args.recorded {
         let path = store.find(name).map_err(|error| Failure::usage(&error))?;
         let record = name.parse().ok().and_then(|id| store.record(id));
@@ -98,10 +115,19 @@ fn from_runs(args: &ProfileArgs) -> Result<Learnt, Failure> {
         let base = Path::new(&named).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let run = Run::open(&path).map_err(|error| Failure::usage(&error))?;
         for process in &run.processes {
-            all.merge(&learn(process, &mut builds, &base));
+            let accesses = nearby(process, &mut builds, &mut |name| grouping.number(name));
+            grouping.run(accesses);
         }
+        opened.push((run, base));
         passed += 1;
     }
+    grouping.decide(&said(args)).iter().for_each(|(a, b)| groups.insert(a, b));
+    for (run, base) in &opened {
+        for process in &run.processes {
+            all.merge(&learn(process, &mut builds, base, &groups));
+        }
+    }
+    prune(&mut all);
     if builds.is_empty() && passed > 0 {
         note("the programs of these runs were built anew since: nothing can be named");
     }

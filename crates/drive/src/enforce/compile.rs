@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_analyze::atomicity::order::{Resolved, resolve};
+use selvedge_analyze::atomicity::order::{DEFAULT_WORK, Resolved, resolve_with};
 use selvedge_analyze::atomicity::place::{Action as Placed, Anchor, Mode, SlotId, anchor};
 use selvedge_analyze::atomicity::profile::Profile;
 use selvedge_analyze::atomicity::program::{BlockId, FunctionId, NodeId, Place, ProgramError};
 use selvedge_events::enforce::{Action, DEFAULT_WAIT_NS};
 use selvedge_events::plan::POINT_AFTER;
+use selvedge_image::Loaded;
 
 use super::code::ReadBuild;
 use super::model::{Hook, Model};
@@ -29,14 +30,22 @@ pub struct Enforced {
     pub model: Model,
     /// Where they are.
     pub resolved: Resolved,
+    pub(super) loaded: Loaded,
     sites: ImageSites,
-    site_keys: Vec<String>,
-    call_keys: BTreeMap<u32, String>,
-    /// By ordinal of a site: what is done there.
-    points: BTreeMap<u32, PointSpec>,
+    /// By ordinal of a site, and one more than the function that it is part of: what is done there. A site of a bare function is part of several.
+    points: BTreeMap<u32, BTreeMap<u32, PointSpec>>,
     calls: BTreeMap<u32, PointSpec>,
     /// Releases that are left to the end of their functions.
     pub late: usize,
+}
+
+/// A place in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// An access.
+    Offset(u64),
+    /// A call, by where it returns to.
+    Returns(u64),
 }
 
 /// Why there are no locks.
@@ -69,15 +78,14 @@ impl Enforced {
         if model.bound.pairs.is_empty() {
             return Err(EnforceError::Nothing { unknown: model.bound.unknown.len() });
         }
-        let resolved = resolve(&model.program, model.bound.pairs.clone());
+        let resolved = resolve_with(&model.program, model.bound.pairs.clone(), &model.together, DEFAULT_WORK);
         let sites = ImageSites::of(&build.loaded);
         let mut enforced = Enforced {
             build_id: file.build_id.clone(),
             model,
             resolved,
             sites,
-            site_keys: build.site_keys,
-            call_keys: build.calls,
+            loaded: build.loaded,
             points: BTreeMap::new(),
             calls: BTreeMap::new(),
             late: 0,
@@ -94,7 +102,9 @@ impl Enforced {
             if placed.before.iter().any(|actions| !actions.is_empty()) {
                 // Its doors must be armed, so that activations are known.
                 let doors = self.model.homes.get(number as usize).map(|home| home.doors.clone()).unwrap_or_default();
-                doors.into_iter().for_each(|door| self.point(door, number).function = number + 1);
+                doors.into_iter().for_each(|door| {
+                    self.point(door, number);
+                });
             }
             for node in flow.nodes() {
                 for action in placed.before.get(node.0 as usize).into_iter().flatten() {
@@ -125,14 +135,67 @@ impl Enforced {
         }
         for target in doors {
             let doors = self.model.homes.get(target.0 as usize).map(|home| home.doors.clone()).unwrap_or_default();
-            doors.into_iter().for_each(|door| self.point(door, target.0).function = target.0 + 1);
+            doors.into_iter().for_each(|door| {
+                self.point(door, target.0);
+            });
+        }
+        self.tell_apart();
+    }
+
+    /// A site of a bare function at which something is done has a point for each function that it is part of, which must be known by its doors.
+    fn tell_apart(&mut self) {
+        for (number, home) in (0..).zip(self.model.homes.clone()) {
+            let own = home.hooks.iter().flatten().filter_map(|hook| match hook {
+                Hook::Site(ordinal) if home.is_bare => Some(*ordinal),
+                _ => None,
+            });
+            let all: BTreeSet<u32> = home.borrowed.iter().copied().chain(own).collect();
+            let done: Vec<u32> = all.into_iter().filter(|ordinal| self.points.contains_key(ordinal)).collect();
+            if done.is_empty() {
+                continue;
+            }
+            for ordinal in done.into_iter().chain(home.doors) {
+                self.point(ordinal, number);
+            }
         }
     }
 
     fn point(&mut self, ordinal: u32, function: u32) -> &mut PointSpec {
-        let point = self.points.entry(ordinal).or_default();
+        let point = self.points.entry(ordinal).or_default().entry(function + 1).or_default();
         point.function = function + 1;
         point
+    }
+
+    /// The points in the order of their sites, one for each; then those that count for other functions.
+    fn numbered(&self) -> Vec<PointSpec> {
+        let is_bare = |function: u32| {
+            let home = function.checked_sub(1).and_then(|number| self.model.homes.get(number as usize));
+            home.is_some_and(|home| home.is_bare)
+        };
+        let (mut first, mut rest) = (Vec::new(), Vec::new());
+        let count = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
+        for points in self.points.values() {
+            let mut all: Vec<PointSpec> = points.values().cloned().collect();
+            // The last of a chain counts for everybody else: the function by itself, or nothing.
+            all.sort_by_key(|point| is_bare(point.function));
+            if all.len() > 1 && !all.last().is_some_and(|last| is_bare(last.function)) {
+                all.push(PointSpec::default());
+            }
+            let mut others = all.split_off(all.len().min(1));
+            if let (Some(head), false) = (all.first_mut(), others.is_empty()) {
+                let mut next = count + u32::try_from(rest.len()).unwrap_or(u32::MAX) + 1;
+                head.other = next;
+                let last = others.len() - 1;
+                for point in others.iter_mut().take(last) {
+                    next += 1;
+                    point.other = next;
+                }
+            }
+            first.extend(all);
+            rest.extend(others);
+        }
+        first.extend(rest);
+        first
     }
 
     fn hook(&mut self, function: u32, hook: Hook) -> &mut PointSpec {
@@ -197,14 +260,14 @@ impl Enforced {
         found.into_iter().collect()
     }
 
-    /// The key of an access or a call.
-    pub(super) fn named(&self, function: FunctionId, node: NodeId) -> Option<&str> {
+    /// Where an access or a call is in the code.
+    pub(super) fn spot(&self, function: FunctionId, node: NodeId) -> Option<Spot> {
         let Place::Item(block, item) = self.model.program.flow(function).place(node)? else { return None };
         let home = self.model.homes.get(function.0 as usize)?;
-        match *home.hooks.get(block.0 as usize)?.get(item as usize)? {
-            Hook::Site(ordinal) => self.site_keys.get(ordinal as usize).map(String::as_str),
-            Hook::Call(returns) => self.call_keys.get(&returns).map(String::as_str),
-        }
+        Some(match *home.hooks.get(block.0 as usize)?.get(item as usize)? {
+            Hook::Site(ordinal) => Spot::Offset(u64::from(self.loaded.entries.get(ordinal as usize)?.offset)),
+            Hook::Call(returns) => Spot::Returns(u64::from(returns)),
+        })
     }
 
     /// How much of the profile is enforced, in a sentence.
@@ -226,8 +289,7 @@ impl Enforced {
     fn table(&self) -> TableSpec {
         let locks = self.resolved.wanted.lock_of.values().map(|lock| lock.0 + 1).max().unwrap_or(1);
         let calls = self.calls.iter().map(|(returns, call)| (*returns, call.clone())).collect();
-        let points = self.points.values().cloned().collect();
-        TableSpec { wait_ns: DEFAULT_WAIT_NS, locks, points, ids: Vec::new(), calls }
+        TableSpec { wait_ns: DEFAULT_WAIT_NS, locks, points: self.numbered(), ids: Vec::new(), calls }
     }
 
     /// Alone: the table, and the sites that it arms.

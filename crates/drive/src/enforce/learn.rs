@@ -2,17 +2,25 @@
 //!
 //! Variables are globals by name, and heap blocks by where they were allocated and the offset in them; what is far into a block counts as
 //! one. Each object is looked at by itself. Stacks have no names that last and are left out. Locks have classes of the same sort.
+//!
+//! Two variables that belong together ([`super::groups`]) are also looked at as one, beside each of them.
+//!
+//! What a bare function does (see [`super::code`]) is done by the activation of its caller, which a run does not name: it is the function whose call
+//! the code has at the innermost return address, or the one that other events of the activation were in, or the only one that calls the bare
+//! function. A thread that begins in a bare function has one activation, of that function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_analyze::atomicity::profile::{Frame, Hold, Learner, Profile, ProfileNames, Touch};
 use selvedge_analyze::atomicity::program::Access;
+use selvedge_analyze::atomicity::together::Nearby;
 use selvedge_events::ThreadIx;
 use selvedge_events::hooks::Rw;
 use selvedge_trace::state::{Heap, Locksets};
 use selvedge_trace::{ContextId, Event, EventBody, Place, Process};
 
 use super::code::{Label, ReadBuild};
+use super::groups::{Groups, Wherein};
 
 /// Offsets in heap blocks past which all bytes are one variable.
 const FAR: u64 = 1024;
@@ -68,6 +76,22 @@ struct Calls {
     context: ContextId,
     pcs: Vec<u64>,
     frames: Vec<Frame>,
+    /// By frame: its function, where it is known.
+    functions: Vec<Option<String>>,
+    /// The activation of a bare function that nobody called.
+    root: u64,
+}
+
+/// A place in the code.
+#[derive(Clone, Debug)]
+struct Point {
+    /// The function around it.
+    function: String,
+    /// Its key there.
+    key: String,
+    /// The only caller of that function, if it is bare and has one.
+    only_caller: Option<String>,
+    is_bare: bool,
 }
 
 struct Reading<'a> {
@@ -83,73 +107,167 @@ struct Reading<'a> {
     next: u64,
     heap: Heap,
     held: Locksets,
-    /// By label place: its number, `None` where it has none.
-    points: BTreeMap<(u32, u32, bool), Option<u32>>,
-    /// By address: the variable that was touched there.
-    touched: BTreeMap<u64, u32>,
+    /// By place: what is there, `None` where nothing is known.
+    points: BTreeMap<(u32, u32), Option<Point>>,
+    /// By address: the variable that was touched there, and the object that it is part of.
+    touched: BTreeMap<u64, (u32, Wherein)>,
     /// By lock and when it was taken: its class.
     classes: BTreeMap<(u64, u64), Option<u32>>,
+    groups: &'a Groups,
+    /// By variable: the groups that it is in.
+    in_groups: BTreeMap<u32, Vec<u32>>,
+    /// By group: objects of it that were touched.
+    grouped: BTreeSet<(u32, u64)>,
 }
 
-/// The profile of one recorded process.
-pub fn learn(process: &Process, builds: &mut Builds, program: &str) -> Profile {
-    let mut reading = Reading {
-        process,
-        builds,
-        learner: Learner::default(),
-        labels: Numbered::new(),
-        variables: Numbered::new(),
-        locks: Numbered::new(),
-        sites: BTreeMap::new(),
-        calls: BTreeMap::new(),
-        threads: BTreeMap::new(),
-        next: 0,
-        heap: Heap::default(),
-        held: Locksets::default(),
-        points: BTreeMap::new(),
-        touched: BTreeMap::new(),
-        classes: BTreeMap::new(),
-    };
+/// The profile of one recorded process, with these variables taken together.
+pub fn learn(process: &Process, builds: &mut Builds, program: &str, groups: &Groups) -> Profile {
+    let mut reading = Reading::new(process, builds, groups);
     for event in process.events() {
         reading.event(&event);
     }
     reading.finish(program)
 }
 
+/// Accesses of a run that are looked at for variables that belong together.
+const MOST_NEARBY: usize = 500_000;
+
+/// What variables a recorded process accessed near each other; `numbers` are those of their names.
+pub fn nearby(process: &Process, builds: &mut Builds, numbers: &mut dyn FnMut(&str) -> u32) -> Vec<Nearby> {
+    let groups = Groups::default();
+    let mut reading = Reading::new(process, builds, &groups);
+    let mut all = Vec::new();
+    for event in process.events() {
+        reading.follow(&event);
+        reading.state(&event);
+        let Some(access) = process.access(&event) else { continue };
+        let Some((variable, wherein)) = reading.variable(access.addr) else { continue };
+        reading.touched.insert(access.addr, (variable, wherein));
+        let (Some(object), Some(name)) = (wherein.object(), reading.variables.names.get(variable as usize)) else {
+            continue;
+        };
+        let section = reading.held.held(event.thread).iter().map(|held| held.since.index).min();
+        let (thread, writes) = (event.thread.0, access.rw != Rw::Read);
+        all.push(Nearby { thread, variable: numbers(name), object, section, writes });
+        if all.len() == MOST_NEARBY {
+            break;
+        }
+    }
+    all
+}
+
+impl<'a> Reading<'a> {
+    fn new(process: &'a Process, builds: &'a mut Builds, groups: &'a Groups) -> Reading<'a> {
+        Reading {
+            process,
+            builds,
+            learner: Learner::default(),
+            labels: Numbered::new(),
+            variables: Numbered::new(),
+            locks: Numbered::new(),
+            sites: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            next: 0,
+            heap: Heap::default(),
+            held: Locksets::default(),
+            points: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            groups,
+            in_groups: BTreeMap::new(),
+            grouped: BTreeSet::new(),
+        }
+    }
+}
+
 impl Reading<'_> {
-    fn event(&mut self, event: &Event) {
-        self.follow(event);
+    /// Follows heap and locks.
+    fn state(&mut self, event: &Event) {
         if let EventBody::Free { addr } | EventBody::Alloc { addr, .. } = event.body
             && let Some(block) = self.heap.block_of(addr.0).copied()
         {
             let end = block.addr.saturating_add(block.size);
-            while let Some((&at, &variable)) = self.touched.range(block.addr..end).next() {
+            while let Some((&at, &(variable, _))) = self.touched.range(block.addr..end).next() {
                 self.touched.remove(&at);
                 self.learner.gone(variable, at);
+                for group in self.in_groups.get(&variable).into_iter().flatten() {
+                    if self.grouped.remove(&(*group, block.addr)) {
+                        self.learner.gone(*group, block.addr);
+                    }
+                }
             }
         }
         self.heap.apply(event);
         self.held.apply(event);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.follow(event);
+        self.state(event);
         self.lock(event);
         let Some(access) = self.process.access(event) else { return };
-        let Some((variable, label)) = self.variable(access.addr).zip(self.point(event.place, true)) else { return };
-        if let Some((_, key)) = self.labels.names.get(label as usize) {
-            self.sites.entry(variable).or_default().insert(key.clone());
-        }
+        let Some(((variable, wherein), point)) = self.variable(access.addr).zip(self.point(event.place)) else {
+            return;
+        };
+        self.touched.insert(access.addr, (variable, wherein));
         let holds = self.holding(event.thread);
         let does = if access.rw == Rw::Read { Access::Read } else { Access::Write };
-        let Some(calls) = self.threads.get_mut(&event.thread.0) else { return };
-        if let Some(last) = calls.frames.last_mut() {
+        let Some(mut calls) = self.threads.remove(&event.thread.0) else { return };
+        let function = self.function_of(&mut calls, &point);
+        let label = self.labels.of((function, point.key.clone()));
+        if calls.frames.is_empty() && point.is_bare {
+            calls.frames.push(Frame { activation: calls.root, label });
+        } else if let Some(last) = calls.frames.last_mut() {
             last.label = label;
         }
         let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds };
         self.learner.touch(variable, access.addr, &touch);
-        self.touched.insert(access.addr, variable);
+        self.sites.entry(variable).or_default().insert(point.key.clone());
+        for group in self.groups_of(variable) {
+            let Some(object) = wherein.object() else { continue };
+            self.learner.touch(group, object, &touch);
+            self.grouped.insert((group, object));
+            self.sites.entry(group).or_default().insert(point.key.clone());
+        }
+        calls.frames.truncate(calls.pcs.len());
+        self.threads.insert(event.thread.0, calls);
+    }
+
+    /// The function whose activation an access belongs to.
+    fn function_of(&mut self, calls: &mut Calls, point: &Point) -> String {
+        let Some(last) = calls.functions.last_mut() else { return point.function.clone() };
+        if !point.is_bare {
+            *last = Some(point.function.clone());
+        } else if last.is_none() {
+            let returns = calls.pcs.last().map(|pc| self.process.place_of(*pc));
+            let called = returns.and_then(|place| {
+                let (build, offset) = self.builds.of(self.process, place)?;
+                build.symbol(build.callee(offset)?)
+            });
+            *last = called.or_else(|| point.only_caller.clone());
+        }
+        last.clone().unwrap_or_else(|| point.function.clone())
+    }
+
+    /// The groups of a variable, as variables.
+    fn groups_of(&mut self, variable: u32) -> Vec<u32> {
+        if let Some(known) = self.in_groups.get(&variable) {
+            return known.clone();
+        }
+        let name = self.variables.names.get(variable as usize).cloned().unwrap_or_default();
+        let groups = self.groups.of(&name).map(|group| self.variables.of(group)).collect::<Vec<_>>();
+        self.in_groups.insert(variable, groups.clone());
+        groups
     }
 
     /// Keeps the active functions of the event's thread.
     fn follow(&mut self, event: &Event) {
         let mut calls = self.threads.remove(&event.thread.0).unwrap_or_default();
+        if calls.root == 0 {
+            self.next += 1;
+            calls.root = self.next;
+        }
         let mut same = calls.pcs.len();
         if calls.context != event.context {
             calls.context = event.context;
@@ -158,61 +276,79 @@ impl Reading<'_> {
             same = pcs.iter().zip(&calls.pcs).take_while(|(new, old)| new == old).count();
             calls.pcs = pcs;
         }
-        calls.frames.truncate((event.kept as usize).min(calls.pcs.len()));
+        let kept = (event.kept as usize).min(calls.pcs.len());
+        calls.frames.truncate(kept);
+        calls.functions.truncate(kept);
         // The last that stays may have been left by another call than before.
         let first = calls.frames.len().min(same.saturating_sub(1));
         for number in first..calls.pcs.len() {
             let called = calls.pcs.get(number + 1).map(|pc| self.process.place_of(*pc));
-            let label = called.and_then(|place| self.point(place, false)).unwrap_or(u32::MAX);
-            if let Some(frame) = calls.frames.get_mut(number) {
+            let point = called.and_then(|place| self.point(place));
+            let function = point.as_ref().map(|point| point.function.clone());
+            let label = point.map_or(u32::MAX, |point| self.labels.of((point.function, point.key)));
+            if let (Some(frame), Some(known)) = (calls.frames.get_mut(number), calls.functions.get_mut(number)) {
                 frame.label = label;
+                *known = known.take().or(function);
             } else {
                 self.next += 1;
                 calls.frames.push(Frame { activation: self.next, label });
+                calls.functions.push(function);
             }
         }
         self.threads.insert(event.thread.0, calls);
     }
 
-    fn point(&mut self, place: Place, is_site: bool) -> Option<u32> {
-        let (module, at) = match place {
+    /// What is at a place: an access, or a call that returns to it.
+    fn point(&mut self, place: Place) -> Option<Point> {
+        let at = match place {
             Place::Code { module, offset } => (module.0, offset),
             Place::Site(site) => (u32::MAX, site.0),
             Place::Unknown => return None,
         };
-        if let Some(known) = self.points.get(&(module, at, is_site)) {
-            return *known;
+        if let Some(known) = self.points.get(&at) {
+            return known.clone();
         }
         let found = self.builds.of(self.process, place).and_then(|(build, offset)| match place {
-            Place::Site(_) => build.site(offset),
-            _ => build.call(offset),
+            Place::Site(_) => {
+                let (group, key) = (build.group(u64::from(offset))?, build.site(offset)?.to_owned());
+                let only_caller = build.only_caller(group).and_then(|caller| build.symbol(caller));
+                Some(Point { function: build.symbol(group)?, key, only_caller, is_bare: build.is_bare(group) })
+            }
+            _ => {
+                let (function, key) = build.call(offset)?;
+                Some(Point { function, key, only_caller: None, is_bare: false })
+            }
         });
-        let number = found.map(|label| self.labels.of(label));
-        self.points.insert((module, at, is_site), number);
-        number
+        self.points.insert(at, found.clone());
+        found
     }
 
-    fn variable(&mut self, addr: u64) -> Option<u32> {
+    fn variable(&mut self, addr: u64) -> Option<(u32, Wherein)> {
         if let Some(known) = self.touched.get(&addr) {
             return Some(*known);
         }
-        let name = self.name(addr)?;
-        Some(self.variables.of(name))
+        let (name, wherein) = self.name(addr)?;
+        Some((self.variables.of(name), wherein))
     }
 
-    /// What memory is called.
-    fn name(&mut self, addr: u64) -> Option<String> {
+    /// What memory is called, and what it is part of.
+    fn name(&mut self, addr: u64) -> Option<(String, Wherein)> {
         if let Some(block) = self.heap.block_of(addr).copied() {
             let offset = addr - block.addr;
             let place = block.place;
             let (build, returns) = self.builds.of(self.process, place)?;
             let (_, key) = build.call(returns)?;
-            return Some(if offset < FAR { format!("heap:{key}+{offset}") } else { format!("heap:{key}+") });
+            return Some(match offset < FAR {
+                true => (format!("heap:{key}+{offset}"), Wherein::Block(block.addr)),
+                false => (format!("heap:{key}+"), Wherein::Many),
+            });
         }
         let module = self.process.module_of(addr)?;
         let (index, offset) = (module.index, addr - module.base);
         let (build, _) = self.builds.of(self.process, Place::Code { module: index, offset: 0 })?;
-        build.variable(offset)
+        let name = build.variable(offset)?;
+        let wherein = if name.contains('[') { Wherein::Many } else { Wherein::Global };
+        Some((name, wherein))
     }
 
     fn holding(&mut self, thread: ThreadIx) -> Vec<Hold> {
@@ -222,7 +358,7 @@ impl Reading<'_> {
             let class = match self.classes.get(&(object, number)) {
                 Some(class) => *class,
                 None => {
-                    let class = self.name(object).map(|name| self.locks.of(name));
+                    let class = self.name(object).map(|(name, _)| self.locks.of(name));
                     self.classes.insert((object, number), class);
                     class
                 }
@@ -239,17 +375,19 @@ impl Reading<'_> {
             EventBody::WaitEnd { mutex, .. } => mutex,
             _ => return,
         };
-        let (name, label) = (self.name(lock.0), self.point(event.place, false));
-        let key = label.and_then(|label| self.labels.names.get(label as usize)).map(|(_, key)| key.clone());
-        if let (Some(name), Some(key)) = (name, key) {
-            self.calls.entry(key).or_default().insert(name);
+        let Some(point) = self.point(event.place) else { return };
+        if let Some(last) = self.threads.get_mut(&event.thread.0).and_then(|calls| calls.functions.last_mut()) {
+            *last = Some(point.function);
+        }
+        if let Some((name, _)) = self.name(lock.0) {
+            self.calls.entry(point.key).or_default().insert(name);
         }
     }
 
     fn finish(self, program: &str) -> Profile {
         let names = ProfileNames {
             program: program.to_owned(),
-            variables: self.variables.names.iter().map(|name| (name.clone(), BTreeSet::new())).collect(),
+            variables: self.variables.names.iter().map(|name| (name.clone(), self.groups.members(name))).collect(),
             labels: self.labels.names,
             locks: self.locks.names,
         };

@@ -4,6 +4,9 @@
 //! touches is known from the profile, and from the code where it names a global. Which locks a call is about, the same; calls of
 //! which neither says it are about one lock that stands for all others.
 //!
+//! A bare function (see [`super::code`]) is a part of every function that calls it, once in each: a call leads into it, and it leads on to what follows
+//! any of its calls. Where it may also be called otherwise, it is a function too.
+//!
 //! Too much rather than too little: a call through a pointer may lead to every function whose address is taken; locks that one call is
 //! about are one class; both sides of a copy are written.
 //!
@@ -41,6 +44,10 @@ pub struct Home {
     pub hooks: Vec<Vec<Hook>>,
     /// By block: its first site, where it has one.
     pub first_site: Vec<Option<u32>>,
+    /// The sites of bare functions that are part of it.
+    pub borrowed: BTreeSet<u32>,
+    /// Whether it is a bare function itself.
+    pub is_bare: bool,
 }
 
 /// A build, ready for placement.
@@ -52,7 +59,12 @@ pub struct Model {
     pub homes: Vec<Home>,
     /// The profile's pairs in it.
     pub bound: Bound,
+    /// Variables that belong together; each set has one lock.
+    pub together: Vec<Vec<VariableId>>,
 }
+
+/// Variables that have one lock at most because they belong together.
+const MOST_TOGETHER: usize = 8;
 
 const TAKES: [&str; 18] = [
     "pthread_mutex_lock",
@@ -156,12 +168,39 @@ fn does(callee: &Callee) -> Option<Does> {
     })
 }
 
+/// By function and site: the variables that are touched.
+type Accesses = BTreeMap<u32, BTreeMap<u32, BTreeSet<u32>>>;
+
+/// A function while it is put together.
+struct Parts<'a> {
+    accesses: &'a Accesses,
+    ids: &'a BTreeMap<u32, FunctionId>,
+    /// By bare function that is part of it: its first block.
+    entries: BTreeMap<u32, BlockId>,
+    /// By bare function: the blocks that follow its calls.
+    continued: BTreeMap<u32, BTreeSet<BlockId>>,
+}
+
+fn size(graph: &Cfg) -> u32 {
+    u32::try_from(graph.blocks().len()).unwrap_or(u32::MAX)
+}
+
+/// The bare function that a call leads to.
+fn bare_callee(build: &ReadBuild, call: &selvedge_image::cfg::Call) -> Option<u32> {
+    match call.callee {
+        Callee::Function(group) if build.is_bare(group) => Some(group),
+        _ => None,
+    }
+}
+
 struct Making<'a> {
     build: &'a ReadBuild,
     profile: &'a Profile,
     /// By a site's key: the variables that it touches.
     touches: BTreeMap<&'a str, BTreeSet<u32>>,
     by_name: BTreeMap<&'a str, u32>,
+    /// By name of a variable: its number and those of the groups that it is in.
+    numbers: BTreeMap<&'a str, BTreeSet<u32>>,
     classes: Classes,
     calls: CallGraph,
     operands: BTreeMap<u32, Operands>,
@@ -179,9 +218,17 @@ impl Model {
                 touches.entry(site).or_default().insert(*number);
             }
         }
+        let mut numbers: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for (name, number) in &by_name {
+            numbers.entry(name).or_default().insert(*number);
+            for member in profile.variables.get(*name).into_iter().flat_map(|variable| &variable.members) {
+                numbers.entry(member).or_default().insert(*number);
+            }
+        }
         let operands = build.graphs.iter().map(|graph| (graph.group(), Operands::of(&code, graph))).collect();
         let calls = CallGraph::new(&code, &build.graphs);
-        let mut making = Making { build, profile, touches, by_name, classes: Classes::default(), calls, operands };
+        let mut making =
+            Making { build, profile, touches, by_name, numbers, classes: Classes::default(), calls, operands };
         making.classes.of(["another lock"]);
         making.make(wanted.iter().map(|name| (*name).to_owned()).collect())
     }
@@ -189,27 +236,26 @@ impl Model {
 
 impl Making<'_> {
     fn make(&mut self, variables: Vec<String>) -> Result<Model, ProgramError> {
-        let accesses: BTreeMap<u32, BTreeMap<u32, BTreeSet<u32>>> =
-            self.build.graphs.iter().map(|graph| (graph.group(), self.accesses(graph))).collect();
-        let relevant = self.relevant(&accesses);
-        let ids: BTreeMap<u32, FunctionId> = relevant.iter().copied().zip((0..).map(FunctionId)).collect();
+        let accesses: Accesses = self.build.graphs.iter().map(|graph| (graph.group(), self.accesses(graph))).collect();
         let called: BTreeSet<u32> = self
             .build
             .graphs
             .iter()
             .flat_map(|graph| self.calls.direct_callees(graph.group()).collect::<Vec<_>>())
             .collect();
-        let (mut functions, mut homes, mut classed) = (Vec::new(), Vec::new(), Vec::new());
-        let nothing = BTreeMap::new();
+        let outside: BTreeSet<u32> = (self.build.graphs.iter().map(Cfg::group))
+            .filter(|group| self.calls.is_address_taken(*group) || !called.contains(group))
+            .collect();
+        let mut relevant = self.relevant(&accesses);
+        relevant.retain(|group| !self.build.is_bare(*group) || outside.contains(group));
+        let ids: BTreeMap<u32, FunctionId> = relevant.iter().copied().zip((0..).map(FunctionId)).collect();
+        let (mut functions, mut homes) = (Vec::new(), Vec::new());
         for graph in self.build.graphs.iter().filter(|graph| ids.contains_key(&graph.group())) {
             let group = graph.group();
-            let touched = accesses.get(&group).unwrap_or(&nothing);
-            let (blocks, home, locks) = self.function(graph, touched, &ids);
-            let outside = self.calls.is_address_taken(group) || !called.contains(&group);
-            let name = self.symbol(group);
-            functions.push(Function { name, blocks, called_from_outside: outside });
+            let (blocks, home) = self.function(graph, &accesses, &ids);
+            let name = self.build.symbol(group).unwrap_or_default();
+            functions.push(Function { name, blocks, called_from_outside: outside.contains(&group) });
             homes.push(home);
-            classed.push(locks);
         }
         // Classes have been united meanwhile.
         let mut roots: BTreeMap<usize, LockId> = BTreeMap::new();
@@ -234,17 +280,8 @@ impl Making<'_> {
         }
         let program = Program::new(functions, variables, locks, 1)?;
         let bound = self.bind(&program, &homes);
-        Ok(Model { program, homes, bound })
-    }
-
-    fn symbol(&self, group: u32) -> String {
-        let group = self.build.functions.groups().get(group as usize);
-        let first = group.and_then(|group| self.build.functions.all().get(*group.parts.first()? as usize));
-        match (group.and_then(|group| group.symbol.clone()), first) {
-            (Some(symbol), _) => symbol,
-            (None, Some(function)) => function.name(),
-            (None, None) => String::new(),
-        }
+        let together = self.together(&bound);
+        Ok(Model { program, homes, bound, together })
     }
 
     /// By site of a function: the variables that it touches.
@@ -258,7 +295,7 @@ impl Making<'_> {
             let key = self.build.site_keys.get(ordinal as usize).map_or("", String::as_str);
             let mut all = self.touches.get(key).cloned().unwrap_or_default();
             if let Some(place) = place(ordinal) {
-                all.extend(self.global(place).and_then(|name| self.by_name.get(name.as_str()).copied()));
+                all.extend(self.global(place).and_then(|name| self.numbers.get(name.as_str())).into_iter().flatten());
                 places.entry(place).or_default().extend(&all);
             }
             touched.insert(ordinal, all);
@@ -291,8 +328,33 @@ impl Making<'_> {
         })
     }
 
+    /// Variables that pairs are of and that belong together: a group and its members, as far as that reaches. Where it reaches too far, each has its own.
+    fn together(&self, bound: &Bound) -> Vec<Vec<VariableId>> {
+        let used: BTreeSet<u32> = bound.pairs.iter().map(|pair| pair.variable.0).collect();
+        let mut sets: Vec<(BTreeSet<&str>, BTreeSet<u32>)> = Vec::new();
+        for (name, number) in self.by_name.iter().filter(|(_, number)| used.contains(number)) {
+            let members = self.profile.variables.get(*name).into_iter().flat_map(|variable| &variable.members);
+            let mut names: BTreeSet<&str> = members.map(String::as_str).collect();
+            if names.is_empty() {
+                names.insert(name);
+            }
+            let mut numbers = BTreeSet::from([*number]);
+            sets.retain(|(others, theirs)| {
+                let apart = others.is_disjoint(&names);
+                if !apart {
+                    names.extend(others);
+                    numbers.extend(theirs);
+                }
+                apart
+            });
+            sets.push((names, numbers));
+        }
+        let fits = sets.into_iter().filter(|(names, numbers)| numbers.len() > 1 && names.len() <= MOST_TOGETHER);
+        fits.map(|(_, numbers)| numbers.into_iter().map(VariableId).collect()).collect()
+    }
+
     /// The functions that matter: with their callers.
-    fn relevant(&self, accesses: &BTreeMap<u32, BTreeMap<u32, BTreeSet<u32>>>) -> BTreeSet<u32> {
+    fn relevant(&self, accesses: &Accesses) -> BTreeSet<u32> {
         let has_own = |graph: &&Cfg| {
             let touches = accesses.get(&graph.group()).is_some_and(|sites| !sites.is_empty());
             touches || graph.calls().any(|(_, call)| does(&call.callee).is_some())
@@ -311,23 +373,52 @@ impl Making<'_> {
         }
     }
 
-    fn function(
+    fn function(&mut self, graph: &Cfg, accesses: &Accesses, ids: &BTreeMap<u32, FunctionId>) -> (Vec<Block>, Home) {
+        let build = self.build;
+        // Bare functions that it calls and that touch something: each has its blocks after the function's own.
+        let touches = |group: u32| accesses.get(&group).is_some_and(|sites| !sites.is_empty());
+        let callees: BTreeSet<u32> = graph.calls().filter_map(|(_, call)| bare_callee(build, call)).collect();
+        let leave = BlockId(size(graph));
+        let mut next = leave.0 + 1;
+        let mut making = Parts { accesses, ids, entries: BTreeMap::new(), continued: BTreeMap::new() };
+        let mut parts = Vec::new();
+        for bare in build.graphs.iter().filter(|bare| callees.contains(&bare.group()) && touches(bare.group())) {
+            making.entries.insert(bare.group(), BlockId(next));
+            parts.push((bare, next));
+            next += size(bare);
+        }
+        let (mut blocks, mut home) = (Vec::new(), Home { is_bare: build.is_bare(graph.group()), ..Home::default() });
+        self.part(graph, 0, &BTreeSet::from([leave]), &mut making, (&mut blocks, &mut home));
+        blocks.push(Block::default());
+        home.first_site.push(None);
+        home.hooks.push(Vec::new());
+        for (bare, first) in parts {
+            let ends = making.continued.remove(&bare.group()).unwrap_or_default();
+            home.borrowed.extend(bare.blocks().iter().flat_map(|block| block.sites.clone()));
+            self.part(bare, first, &ends, &mut making, (&mut blocks, &mut home));
+        }
+        (blocks, home)
+    }
+
+    /// The blocks of a function's own code, or of a bare one that is part of it: from `first` on, those that leave it leading to `ends`.
+    fn part(
         &mut self,
         graph: &Cfg,
-        touched: &BTreeMap<u32, BTreeSet<u32>>,
-        ids: &BTreeMap<u32, FunctionId>,
-    ) -> (Vec<Block>, Home, ()) {
+        first: u32,
+        ends: &BTreeSet<BlockId>,
+        making: &mut Parts<'_>,
+        (blocks, home): (&mut Vec<Block>, &mut Home),
+    ) {
         // The entry comes first; placement wants it so.
         let entry = graph.entry().map_or(0, |entry| entry.0);
         let renumber = |block: u32| match block {
-            block if block == entry => BlockId(0),
-            block if block < entry => BlockId(block + 1),
-            block => BlockId(block),
+            block if block == entry => BlockId(first),
+            block if block < entry => BlockId(first + block + 1),
+            block => BlockId(first + block),
         };
-        let mut order: Vec<u32> = (0..u32::try_from(graph.blocks().len()).unwrap_or(u32::MAX)).collect();
+        let mut order: Vec<u32> = (0..size(graph)).collect();
         order.sort_by_key(|block| renumber(*block));
-        let leave = BlockId(u32::try_from(graph.blocks().len()).unwrap_or(u32::MAX));
-        let (mut blocks, mut home) = (Vec::new(), Home::default());
+        let touched = making.accesses.get(&graph.group());
         for number in order {
             let Some(block) = graph.blocks().get(number as usize) else { continue };
             let (mut items, mut hooks) = (Vec::new(), Vec::new());
@@ -337,32 +428,39 @@ impl Making<'_> {
                     home.doors.push(ordinal);
                 }
                 let Some(access) = self.access(ordinal) else { continue };
-                for variable in touched.get(&ordinal).into_iter().flatten() {
+                for variable in touched.and_then(|touched| touched.get(&ordinal)).into_iter().flatten() {
                     items.push(Item::Access { variable: VariableId(*variable), access });
                     hooks.push(Hook::Site(ordinal));
                 }
             }
-            if let Some(call) = &block.call
+            let bare = block.call.as_ref().and_then(|call| bare_callee(self.build, call));
+            let bare = bare.and_then(|bare| Some((bare, *making.entries.get(&bare)?)));
+            if bare.is_none()
+                && let Some(call) = &block.call
                 && let Ok(returns) = u32::try_from(block.end)
-                && let Some(item) = self.call_item(graph, number, call, returns, ids)
+                && let Some(item) = self.call_item(graph, number, call, returns, making.ids)
             {
                 items.push(item);
                 hooks.push(Hook::Call(returns));
             }
             let mut next: Vec<BlockId> = block.successors.iter().map(|edge| renumber(edge.to.0)).collect();
-            // Functions that lock and wait do not throw, whatever the unwinder's tables allow.
-            let calm = block.call.as_ref().is_some_and(|call| does(&call.callee).is_some());
-            let ends = block.leaves.iter().any(|leave| match leave {
+            // Functions that lock and wait do not throw, whatever the unwinder's tables allow; nor do those that call nothing.
+            let calm = bare.is_some() || block.call.as_ref().is_some_and(|call| does(&call.callee).is_some());
+            let leaves = block.leaves.iter().any(|leave| match leave {
                 Leave::NoReturn | Leave::Trap => false,
                 Leave::Unwind => !calm,
                 _ => true,
             });
-            if ends && !next.is_empty() {
-                next.push(leave);
+            if leaves && (!next.is_empty() || first > 0) {
+                next.extend(ends);
             }
             // The program ends here: nothing comes after, not even the function's end.
-            if !ends && next.is_empty() && !block.leaves.is_empty() {
+            if !leaves && next.is_empty() && !block.leaves.is_empty() {
                 next.push(renumber(number));
+            }
+            if let Some((bare, entry)) = bare {
+                making.continued.entry(bare).or_default().extend(next.drain(..));
+                next.push(entry);
             }
             next.sort_unstable();
             next.dedup();
@@ -375,10 +473,6 @@ impl Making<'_> {
             home.first_site.push(block.sites.clone().find(has_job));
             home.hooks.push(hooks);
         }
-        blocks.push(Block::default());
-        home.first_site.push(None);
-        home.hooks.push(Vec::new());
-        (blocks, home, ())
     }
 
     fn call_item(

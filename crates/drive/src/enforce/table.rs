@@ -13,6 +13,8 @@ pub struct PointSpec {
     pub after: Vec<Action>,
     /// The function whose activation the slots belong to.
     pub function: u32,
+    /// The point that counts instead where another function is the innermost; 0 for none.
+    pub other: u32,
 }
 
 /// A table, before it is bytes.
@@ -37,7 +39,7 @@ impl TableSpec {
         let points = self.points.iter().map(|point| (0, point));
         for (returns, point) in points.chain(self.calls.iter().map(|(returns, point)| (*returns, point))) {
             let (before, after) = (len32(point.before.len())?, len32(point.after.len())?);
-            rows.extend([returns, len32(actions.len())?, before, after, point.function, 0]);
+            rows.extend([returns, len32(actions.len())?, before, after, point.function, point.other]);
             actions.extend(point.before.iter().chain(&point.after));
         }
         let points_at = layout::HEADER;
@@ -77,7 +79,12 @@ mod tests {
         let action = (0..3_u32, 0..3_u32, 0..5_u32, any::<u32>());
         let action = action.prop_map(|(what, mode, lock, slot)| Action { what, mode, lock, slot });
         let list = || proptest::collection::vec(action.clone(), 0..4);
-        (list(), list(), any::<u32>()).prop_map(|(before, after, function)| PointSpec { before, after, function })
+        (list(), list(), any::<u32>(), 0..2_u32).prop_map(|(before, after, function, other)| PointSpec {
+            before,
+            after,
+            function,
+            other,
+        })
     }
 
     fn table() -> impl Strategy<Value = TableSpec> {
@@ -102,7 +109,7 @@ mod tests {
             let read = |row: selvedge_events::enforce::Row| {
                 let list = |from: u32, count: u32| (from..from + count).map(|at| table.action(at)).collect::<Vec<_>>();
                 let (before, after) = (list(row.first, row.before), list(row.first + row.before, row.after));
-                PointSpec { before, after, function: row.function }
+                PointSpec { before, after, function: row.function, other: row.other }
             };
             for (number, point) in (1..).zip(&spec.points) {
                 prop_assert_eq!(&read(table.point(number)), point);

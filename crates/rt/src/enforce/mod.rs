@@ -8,7 +8,8 @@
 //! done after it is done when the callee is left.
 //!
 //! Slots belong to activations, by their place on the context stack ([`crate::entry::function`]). Those of activations that are gone are
-//! given back at the next entry or exit: so it is after `longjmp` and exceptions.
+//! given back at the next entry or exit: so it is after `longjmp` and exceptions. A function without an entry hook has the activation of its caller;
+//! without one that is known, its slots are given back when anything else is entered, left or called.
 //!
 //! A thread that waits for another one loses its slots first. One that waits for a lock of the program loses them when somebody wants
 //! them and nobody else can run; that is coarser than the paper's chain of waiters, and never needs to know who holds what.
@@ -125,6 +126,26 @@ fn activation(state: &ThreadState, table: &Table<'_>, function: u32) -> u32 {
     frames.iter().rposition(|frame| of(frame.site) == function).map_or(0, |at| at as u32 + 1)
 }
 
+/// The point that counts of several for one hook: that of the innermost function. Such a hook is in a function that has no entry hook, and is
+/// part of each that calls it.
+fn choose(state: &ThreadState, table: &Table<'_>, mut point: u32) -> (u32, Row) {
+    let mut row = table.point(point);
+    if row.other != 0 {
+        let depth = (state.depth as usize).min(state.frames.len());
+        let frames = state.frames.get(..depth).unwrap_or(&[]).iter().rev();
+        let innermost = frames.map(|frame| table.point(table.point_of(frame.site)).function).find(|of| *of != 0);
+        // Bounded: a damaged chain may go round.
+        for _ in 0..table.points {
+            if row.other == 0 || Some(row.function) == innermost {
+                break;
+            }
+            point = row.other;
+            row = table.point(point);
+        }
+    }
+    (point, row)
+}
+
 fn before(state: &mut ThreadState, table: &Table<'_>, row: Row, activation: u32) {
     for number in row.first..row.first + row.before {
         act(state, table.action(number), activation);
@@ -158,8 +179,7 @@ pub fn access(id: u32) {
 #[inline(never)]
 fn at(id: u32) {
     work(|state, table| {
-        let point = table.point_of(id);
-        let row = table.point(point);
+        let (point, row) = choose(state, table, table.point_of(id));
         if row.before + row.after == 0 {
             return;
         }
@@ -182,8 +202,8 @@ fn call_to(table: &Table<'_>, pc: u64) -> Option<Row> {
 pub fn entered(pc: u64) {
     work(|state, table| {
         let depth = state.depth.saturating_sub(1);
-        // What was there before has been left without a word.
-        locks::release(state, |held| held.activation > depth);
+        // What was there before has been left without a word; so has what has no activation, which calls nothing.
+        locks::release(state, |held| held.activation > depth || held.activation == 0);
         if let Some(row) = call_to(table, pc) {
             state.depth = depth;
             let activation = activation(state, table, row.function);
@@ -197,7 +217,7 @@ pub fn entered(pc: u64) {
 pub fn left(pc: u64) {
     work(|state, table| {
         let depth = state.depth;
-        locks::release(state, |held| held.activation > depth);
+        locks::release(state, |held| held.activation > depth || held.activation == 0);
         if let Some(row) = call_to(table, pc) {
             let activation = activation(state, table, row.function);
             after(state, table, row, activation);
@@ -227,6 +247,7 @@ fn is_wait(slot: u16) -> bool {
 /// An interposed function that may block is called.
 pub fn pend(slot: u16, pc: usize) {
     work(|state, table| {
+        locks::release(state, |held| held.activation == 0);
         let row = call_to(table, pc as u64);
         if let Some(row) = row {
             let activation = activation(state, table, row.function);

@@ -242,3 +242,27 @@ fn recursion_and_indirect_calls_are_seen_through() {
     assert!(resolved.before.circles().len() == 1 && resolved.after.circles().is_empty());
     check(&written, &resolved, &["g", "h", "g"], &[0, 0, 0, 1, 1]);
 }
+
+#[test]
+fn a_pair_across_two_critical_sections_is_taken_ahead_of_the_first() {
+    // MySQL 14747: tested under the latch, dropped under the latch, and the latch is given up between.
+    let f =
+        "f: 1 lock k -> 2; 2 read x -> 3; 3 unlock k -> 4; 4 -> 5 9; 5 lock k -> 6; 6 write x -> 7; 7 unlock k -> 9; 9";
+    let written = program(&[f], &["f"]);
+    let resolved = resolve(&written.program, written.pairs(&["f x 2 6 X"]));
+    assert_eq!(resolved.unenforced, []);
+    check(&written, &resolved, &["f", "f"], &[0]);
+    check(&written, &resolved, &["f", "f"], &[1]);
+}
+
+#[test]
+fn a_slot_that_a_loop_takes_again_more_strongly_waits_like_any_other() {
+    // pbzip2: the consumer's slot comes back to its own head for reading and is taken exclusively again; who tears down holds for update.
+    let f = "f: 1 -> 2 5; 2 read x -> 3; 3 read x -> 4; 4 -> 1; 5";
+    let g = "g: 1 read x -> 2; 2 -> 3; 3 write x -> 4; 4";
+    let written = program(&[f, g], &["f", "g"]);
+    let resolved = resolve(&written.program, written.pairs(&["f x 2 3 X", "f x 3 2 R", "g x 1 3 R"]));
+    assert_eq!(resolved.unenforced, []);
+    check(&written, &resolved, &["f", "g"], &[0, 0, 1]);
+    check(&written, &resolved, &["f", "f", "g"], &[0, 0, 1]);
+}
