@@ -14,4 +14,4 @@ pub mod report;
 pub use exit::{EXIT_CODES, ExitCode};
 pub use outcome::{Outcome, Tally};
 pub use ranking::{RankedEdge, RankedNode, RankedPoint};
-pub use report::{Access, Figures, Finding, Frame, Harm, Kind, Program, Report, Runs, Status};
+pub use report::{Access, Figures, Finding, Frame, Harm, Held, Kind, Program, Report, Runs, Status};

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod anomaly;
 pub mod code_points;
 pub mod columns;
@@ -18,6 +19,7 @@ pub mod critical;
 pub mod fingerprint;
 pub mod github;
 pub mod hang;
+pub mod html;
 pub mod in_act;
 pub mod interleaving;
 pub mod json;
@@ -26,6 +28,7 @@ pub mod names;
 pub mod ranking;
 pub mod ranking_svg;
 pub mod sarif;
+mod sheet;
 pub mod std_form;
 pub mod summary;
 pub mod text;
