@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{OutputArgs, StoreArgs, duration};
+use super::output::OutputArgs;
+use super::shared::{StoreArgs, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge detect -- ./prog\n  \
