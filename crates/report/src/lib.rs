@@ -8,6 +8,8 @@
 //! Runs under control that failed are explained: [`hang`] says who waits for whom, [`critical`] which two events
 //! decide, [`interleaving`] shows the events around them. Both come with findings whose ids ([`fingerprint`]) are the
 //! same everywhere. [`violation`] is what a guard noted.
+//!
+//! [`html`] is a page of findings for people; [`account`] is what a run of a finding's clip adds to it.
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +31,7 @@ pub mod ranking;
 pub mod ranking_svg;
 pub mod sarif;
 mod sheet;
+pub mod shell;
 pub mod std_form;
 pub mod summary;
 pub mod text;

@@ -39,6 +39,15 @@ text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:var(-
 
 /// Draws edges; `title` stands above.
 pub fn draw(title: &str, edges: &[Drawn]) -> String {
+    drawing(title, edges, &format!("<style>{STYLE}</style>\n"))
+}
+
+/// The same for a page that has styles for it.
+pub fn picture(title: &str, edges: &[Drawn]) -> String {
+    drawing(title, edges, "")
+}
+
+fn drawing(title: &str, edges: &[Drawn], style: &str) -> String {
     let (mut left, mut right): (Vec<Shown<'_>>, Vec<Shown<'_>>) = (Vec::new(), Vec::new());
     let mut lines = Vec::new();
     for drawn in edges {
@@ -64,7 +73,7 @@ pub fn draw(title: &str, edges: &[Drawn]) -> String {
     let height = (TOP + rows * (BOX_HEIGHT + GAP)).max(lowest + LABEL) + GAP;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" \
+         role=\"img\" aria-label=\"{}\">\n{style}<rect class=\"ground\" width=\"{WIDTH}\" \
          height=\"{height}\"/>\n",
         escaped(title)
     );

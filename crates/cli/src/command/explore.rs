@@ -13,6 +13,7 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
+use crate::command::page::Extra;
 use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
 
@@ -78,10 +79,10 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         findings.push(explained.finding);
     }
     out.flush()?;
-    for line in summary(&explored, &options) {
-        note(&line);
-    }
-    output::deliver(&report(&prepared, &explored, findings), &args.output, "explore")?;
+    let notes = summary(&explored, &options);
+    notes.iter().for_each(|line| note(line));
+    let extra = Extra { interventions: options.interventions.clone(), notes, ..Extra::default() };
+    output::deliver_with(&report(&prepared, &explored, findings), &args.output, "explore", &extra)?;
     Ok(match (explored.failures.is_empty(), stop.is_set()) {
         (false, _) => ExitCode::Findings.code(),
         (true, true) => 130,

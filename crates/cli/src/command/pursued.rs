@@ -25,6 +25,7 @@ use selvedge_report::view::{Filter, View, views};
 use selvedge_trace::Run;
 
 use crate::args::TryArgs;
+use crate::command::page::Extra;
 use crate::command::trace::width;
 use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
@@ -121,9 +122,10 @@ pub(crate) fn tell(
     }
     out.flush()?;
     note_failed(hunted, &clips)?;
-    summary(hunted, shown, quiet, alike);
+    let notes = summary(hunted, shown, quiet, alike);
     let found = findings.iter().any(Finding::is_error);
-    output::deliver(&report(program, hunted, findings), &args.output, command)?;
+    let extra = Extra { notes, ..Extra::default() };
+    output::deliver_with(&report(program, hunted, findings), &args.output, command, &extra)?;
     let failed = hunted.recorded.iter().any(|run| run.clip.wrong.is_some());
     Ok(match (found, failed) {
         (true, _) => ExitCode::Findings.code(),
@@ -352,7 +354,9 @@ fn note_failed(hunted: &Hunted, clips: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) {
+/// Says what was done; answers what a reader of the findings should know beside that.
+fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) -> Vec<String> {
+    let mut limits = Vec::new();
     let figures = &hunted.figures;
     let refuted = hunted.tried.iter().filter(|tried| matches!(tried.verdict, Some(Verdict::Refuted(_)))).count();
     note(&format!(
@@ -367,11 +371,12 @@ fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) {
         hunted.elapsed.as_secs_f64()
     ));
     if alike > 0 {
-        note(&format!("{alike} more end in the same way as one that is shown; --all shows them"));
+        limits.push(format!("{alike} more end in the same way as one that is shown; --all shows them"));
     }
     if quiet > 0 {
-        note(&format!("{quiet} orders that could be turned around did no harm; --all shows them"));
+        limits.push(format!("{quiet} orders that could be turned around did no harm; --all shows them"));
     }
+    limits.iter().for_each(|line| note(line));
     if hunted.out_of_time {
         let left = hunted.tried.iter().filter(|tried| tried.verdict.is_none()).count();
         note(&format!("the time was up with {left} predictions untried; a longer --budget tries them"));
@@ -384,6 +389,7 @@ fn summary(hunted: &Hunted, shown: u32, quiet: u32, alike: u32) {
     } else if shown == 0 {
         note("nothing to report");
     }
+    limits
 }
 
 fn in_json(hunted: &Hunted) -> selvedge_findings::Figures {

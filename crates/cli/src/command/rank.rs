@@ -20,9 +20,11 @@ use selvedge_findings::{ExitCode, Program, RankedEdge, RankedNode, RankedPoint, 
 use selvedge_report::code_points::CodePoints;
 use selvedge_report::names::Source;
 use selvedge_report::ranking::{Ground, why, write_ranking};
-use selvedge_report::ranking_svg::{Drawn, draw};
+use selvedge_report::ranking_svg::{Drawn, draw, picture};
 
 use crate::args::RankArgs;
+use crate::command::output::write_page;
+use crate::command::page::Extra;
 use crate::messages::{Failure, Live, note};
 
 /// Ranks code points from recorded runs, or from a program.
@@ -253,16 +255,20 @@ fn ranked(
     let mut out = anstream::stdout().lock();
     write_ranking(points.get(..args.top.min(points.len())).unwrap_or_default(), ground, &mut out)?;
     out.flush()?;
+    let title = format!("{}: the top code points and who they meet", short(&program.path));
+    let drawn = neighbourhood(&points, &ranking, all, lines);
     if let Some(path) = &args.svg {
-        let title = format!("{}: the top code points and who they meet", short(&program.path));
-        std::fs::write(path, draw(&title, &neighbourhood(&points, &ranking, all, lines)))
-            .map_err(|error| Failure::usage(&error))?;
+        std::fs::write(path, draw(&title, &drawn)).map_err(|error| Failure::usage(&error))?;
     }
+    let mut report = Report::new(program.clone(), collected.tally.into(), Vec::new());
+    report.ranking = Some(points);
     if let Some(path) = &args.json {
-        let mut report = Report::new(program.clone(), collected.tally.into(), Vec::new());
-        report.ranking = Some(points);
         let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
         std::fs::write(path, text).map_err(|error| Failure::usage(&error))?;
+    }
+    if let Some(path) = &args.html {
+        let graph = picture(&title, &drawn);
+        write_page(path, &report, &Extra { graph: Some(&graph), ..Extra::default() })?;
     }
     let failed = tally.fail + tally.hang;
     Ok(if failed > 0 { ExitCode::Findings.code() } else { ExitCode::Success.code() })

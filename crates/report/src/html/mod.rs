@@ -11,6 +11,9 @@ mod plot;
 mod source;
 mod timeline;
 
+#[cfg(test)]
+mod tests;
+
 use askama::Template as _;
 use selvedge_findings::{Finding, Report};
 

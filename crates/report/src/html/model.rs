@@ -8,6 +8,7 @@ use super::source::{CodeLine, Files};
 use super::{MOST_LISTED, MOST_TOLD, PageOptions, plot, timeline};
 use crate::account::Account;
 use crate::sheet::{Line, Row as Emphasis};
+use crate::shell::quoted;
 use crate::view::printable;
 
 /// The whole page.
@@ -160,7 +161,7 @@ pub(super) struct Ranked {
 impl Page {
     pub(super) fn of(report: &Report, options: &PageOptions<'_>) -> Page {
         let order = order(&report.findings);
-        let mut maker = Maker { report, options, files: Files::default(), anchors: BTreeMap::new() };
+        let mut maker = Maker { options, files: Files::default(), anchors: BTreeMap::new() };
         let mut sections: Vec<Section> = Vec::new();
         for (at, index) in order.iter().take(MOST_TOLD).enumerate() {
             let Some(finding) = report.findings.get(*index) else { continue };
@@ -180,7 +181,7 @@ impl Page {
             js: include_str!("report.js"),
             version: options.version.to_owned(),
             name: if name.is_empty() { "a trace".to_owned() } else { printable(&name) },
-            verdict: verdict(report, &shown),
+            verdict: verdict(report, &shown, options.curve),
             is_bad: shown.iter().any(|finding| finding.is_error()),
             facts: facts(report, options),
             runs: runs(report),
@@ -265,7 +266,11 @@ fn plural(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
-fn verdict(report: &Report, shown: &[&Finding]) -> String {
+fn verdict(report: &Report, shown: &[&Finding], curve: &[usize]) -> String {
+    if !curve.is_empty() {
+        let members = plural(curve.iter().sum::<usize>() as u64, "member", "members");
+        return format!("{members} of the invariants learnt from {}.", plural(curve.len() as u64, "run", "runs"));
+    }
     let errors: Vec<&&Finding> = shown.iter().filter(|finding| finding.is_error()).collect();
     let harmful = errors.iter().filter(|finding| finding.harm != Harm::NoneSeen).count() as u64;
     let predicted = shown.iter().filter(|finding| finding.status == Status::Predicted).count() as u64;
@@ -367,7 +372,7 @@ fn notes(report: &Report, options: &PageOptions<'_>, order: &[usize]) -> Vec<Str
             plural(left as u64, "finding is", "findings are")
         ));
     }
-    if report.ranking.is_none() {
+    if report.ranking.is_none() && options.curve.is_empty() {
         notes.push(
             "Code that was not built with selvedge, and programs that were started by this one, are not seen."
                 .to_owned(),
@@ -428,7 +433,6 @@ fn ranking(points: &[RankedPoint]) -> Vec<Ranked> {
 }
 
 struct Maker<'a> {
-    report: &'a Report,
     options: &'a PageOptions<'a>,
     files: Files,
     anchors: BTreeMap<String, u32>,
@@ -467,7 +471,7 @@ impl Maker<'_> {
             sheet,
             timeline,
             problem,
-            commands: self.commands(finding),
+            commands: commands(finding),
         }
     }
 
@@ -508,29 +512,19 @@ impl Maker<'_> {
             stack: access.stack.iter().map(frame).collect(),
         }
     }
-
-    fn commands(&self, finding: &Finding) -> Vec<(&'static str, String)> {
-        let mut all = Vec::new();
-        if let Some(replay) = &finding.replay {
-            all.push(("See it again", printable(replay)));
-        }
-        if let Some(clip) = &finding.clip {
-            let clip = quoted(clip);
-            all.push(("Debug it", format!("selvedge replay --gdb {clip}")));
-            all.push(("Guard against it", format!("selvedge patch {clip}")));
-        }
-        let _ = self.report;
-        all
-    }
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => printable(&format!("'{}'", word.replace('\'', "'\\''"))),
+fn commands(finding: &Finding) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    if let Some(replay) = &finding.replay {
+        all.push(("See it again", printable(replay)));
     }
+    if let Some(clip) = &finding.clip {
+        let clip = printable(&quoted(clip));
+        all.push(("Debug it", format!("selvedge replay --gdb {clip}")));
+        all.push(("Guard against it", format!("selvedge patch {clip}")));
+    }
+    all
 }
 
 fn capital(text: &str) -> String {
