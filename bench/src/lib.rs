@@ -35,5 +35,6 @@ pub mod place;
 pub mod predict;
 pub mod rank;
 pub mod rows;
+pub mod rustsec;
 pub mod sources;
 pub mod table;

@@ -17,6 +17,8 @@
 //!
 //! Pages are looked at in a [`Browser`].
 //!
+//! Pages of documentation are run as their readers would ([`run_page`]).
+//!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
@@ -28,6 +30,7 @@ mod gaps;
 mod guarding;
 mod lab;
 mod mode;
+mod page;
 mod program;
 mod recorded;
 mod run;
@@ -45,6 +48,7 @@ pub use gaps::{Gap, Gaps, GapsError};
 pub use guarding::{Deployed, Guarding};
 pub use lab::Lab;
 pub use mode::Mode;
+pub use page::{Command as PageCommand, Step as PageStep, run_page, steps as page_steps};
 pub use program::{Folder, Program, ProgramError, programs_dir};
 pub use recorded::{Recorded, Subject};
 pub use run::{Outcome, Run, RunError};

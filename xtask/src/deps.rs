@@ -41,6 +41,7 @@ const CORPUS: &str = "selvedge-corpus";
 
 /// Every package of the repository. The design's arrows, spelled out.
 const RULES: &[Rule] = &[
+    product("selvedge", &[]),
     product("selvedge-events", &[]),
     product("selvedge-sched", &["selvedge-events"]),
     product(RUNTIME, &["selvedge-events", "selvedge-sched"]),

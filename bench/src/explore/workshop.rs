@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use selvedge_corpus::{Command, Compiler, Program as Source, Variant, build};
+use selvedge_drive::build::{RUST_TARGET, UNLOCK, rust_flags};
 use selvedge_drive::controlled::{Prepared, scratch};
 use selvedge_drive::guest_input::GuestInput;
 use selvedge_drive::plan::DEFAULT_MEMORY_LIMIT_MB;
@@ -24,21 +25,6 @@ use crate::exec::run_tool;
 
 /// Most time for a survey run: a buggy program may hang in it.
 const SURVEY_LIMIT: Duration = Duration::from_secs(2);
-
-/// What `rustc` needs to instrument as the wrapper has C instrumented. Left to itself, LLVM leaves out a read that a write
-/// to the same place follows.
-const RUSTC: [&str; 10] = [
-    "RUSTC_BOOTSTRAP=1",
-    "rustc",
-    "--target=x86_64-unknown-linux-gnu",
-    "-Zsanitizer=thread",
-    "-Zexternal-clangrt",
-    "-Cunsafe-allow-abi-mismatch=sanitizer",
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=3",
-    "-Cllvm-args=-sanitizer-coverage-trace-pc",
-    "-Cllvm-args=-tsan-instrument-read-before-write",
-];
 
 /// Where programs are built and surveyed.
 #[derive(Debug)]
@@ -66,9 +52,9 @@ impl Workshop {
             at("remove", &linker, fs::remove_file(&linker))?;
         }
         at("link", &linker, symlink(selvedge, &linker))?;
-        let mut linker_flag = OsString::from("-Clinker=");
-        linker_flag.push(&linker);
-        let rustc = RUSTC.iter().map(OsString::from).chain([linker_flag]);
+        let (unlock, value) = UNLOCK;
+        let rustc = [format!("{unlock}={value}"), "rustc".to_owned(), format!("--target={RUST_TARGET}")];
+        let rustc = rustc.into_iter().map(OsString::from).chain(rust_flags(&linker));
         Ok(Workshop {
             wrapped: Compiler {
                 cc: Command::new(selvedge, ["cc"]),

@@ -4,6 +4,7 @@ mod build;
 mod detect;
 mod enforce;
 mod explore;
+mod findings;
 mod guard;
 mod heal;
 mod hunt;
@@ -13,8 +14,10 @@ mod rank;
 mod record;
 mod report;
 mod shared;
+mod shell;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -30,6 +33,7 @@ pub(crate) use self::output::OutputArgs;
 pub(crate) use self::rank::RankArgs;
 pub(crate) use self::record::{RecordArgs, RunsArgs, TraceArgs};
 pub(crate) use self::report::{ReportArgs, ViewArgs};
+pub(crate) use self::shell::{CompletionsArgs, ManArgs, ReferenceArgs};
 
 /// Finds, proves, explains and tolerates concurrency bugs in native programs.
 #[derive(Debug, Parser)]
@@ -37,6 +41,18 @@ pub(crate) use self::report::{ReportArgs, ViewArgs};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Use this profile of .config/selvedge.toml
+    #[arg(id = "use-profile", long = "profile", value_name = "NAME", global = true, help_heading = "Everywhere")]
+    pub(crate) profile: Option<String>,
+    /// Use this file instead of the nearest .config/selvedge.toml
+    #[arg(id = "use-config", long = "config", value_name = "FILE", global = true, help_heading = "Everywhere")]
+    pub(crate) config: Option<PathBuf>,
+    /// Whether text is coloured; NO_COLOR, CLICOLOR_FORCE and CARGO_TERM_COLOR say so too
+    #[arg(long, value_name = "WHEN", global = true, help_heading = "Everywhere", value_parser = ["auto", "always", "never"])]
+    pub(crate) color: Option<String>,
+    /// 1 says which settings are in force, and where they are from
+    #[arg(long, value_name = "N", default_value_t = 0, global = true, help_heading = "Everywhere")]
+    pub(crate) verbosity: u8,
 }
 
 /// The exit codes that a user meets; `findings::EXIT_CODES` has them all.
@@ -78,6 +94,13 @@ pub(crate) enum Command {
     },
     /// Runs a whole build with instrumentation
     Build(BuildArgs),
+    /// Builds, tests and hunts Cargo packages: the same as `cargo selvedge`, which has the help
+    #[command(disable_help_flag = true)]
+    Cargo {
+        /// What comes after `cargo selvedge`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Lists the instrumented places of a program or library
     Sites(SitesArgs),
     /// Lists the stretches of code that look as if they were meant to be atomic
@@ -126,6 +149,13 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Builds a small program that passes its tests, and hunts the bug in it
     Demo(DemoArgs),
+    /// Prints completions for a shell
+    Completions(CompletionsArgs),
+    /// Prints manual pages, or writes all of them to a directory
+    Man(ManArgs),
+    /// Prints a page of docs/reference that is made from the command line's own table
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
 }
 
 #[cfg(test)]

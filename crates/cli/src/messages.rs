@@ -99,7 +99,7 @@ pub(crate) struct Live {
 impl Live {
     /// Nothing was shown yet.
     pub(crate) fn new() -> Live {
-        Live { terminal: io::stderr().is_terminal(), shown: None, lines: 0 }
+        Live { terminal: io::stderr().is_terminal() && std::env::var_os("CI").is_none(), shown: None, lines: 0 }
     }
 
     /// Shows where things are, if it is time to.

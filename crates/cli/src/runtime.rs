@@ -32,12 +32,16 @@ pub(crate) fn cache_dir() -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join(format!("selvedge-{}", rustix::process::getuid().as_raw())))
 }
 
+/// Another one for another runtime.
+pub(crate) fn key() -> u64 {
+    [OBJECT, STUB, LIST, HEADER]
+        .iter()
+        .fold(0_u64, |hash, file| hash.rotate_left(17) ^ selvedge_events::bytes::checksum(file))
+}
+
 /// Unpacks what is not there yet and says where everything is.
 pub(crate) fn unpack() -> Result<RuntimeFiles, UnpackError> {
-    let hash = [OBJECT, STUB, LIST, HEADER]
-        .iter()
-        .fold(0_u64, |hash, file| hash.rotate_left(17) ^ selvedge_events::bytes::checksum(file));
-    let dir = cache_dir().join(format!("runtime-{hash:016x}"));
+    let dir = cache_dir().join(format!("runtime-{:016x}", key()));
     let put = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
         write_once(&path, bytes).map_err(|source| UnpackError { path: path.clone(), source })?;

@@ -196,3 +196,14 @@ pub fn clips_dir(store: &Store) -> Result<PathBuf, StoreError> {
     std::fs::create_dir_all(&dir).map_err(|source| StoreError::Create { path: dir.clone(), source })?;
     Ok(dir)
 }
+
+/// The clip that was written last below a directory of runs; of equally old ones the last by name.
+pub fn latest_clip(runs: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(runs.join("clips")).ok()?;
+    let clip = |entry: io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let written = path.metadata().and_then(|meta| meta.modified()).ok()?;
+        (path.extension()? == "clip").then_some((written, path))
+    };
+    entries.filter_map(clip).max().map(|(_, path)| path)
+}

@@ -1,7 +1,7 @@
 //! Orchestration: building instrumented programs, running them under plans, labelling the runs and
 //! keeping what they leave behind.
 //!
-//! [`build`] is the compiler wrapper. [`plan`] writes what the runtime is to do, [`arm`] chooses the
+//! [`build`] is the compiler wrapper, [`cargo`] has Cargo build with it. [`plan`] writes what the runtime is to do, [`arm`] chooses the
 //! sites for it from a survey, [`run`] runs a guest once, [`store`] keeps runs on disk, [`survey`] and
 //! [`record`] put these together. [`sections`] lists the atomic sections that a program's code suggests.
 
@@ -9,6 +9,7 @@
 
 pub mod arm;
 pub mod build;
+pub mod cargo;
 pub mod clip;
 pub mod confirm;
 pub mod control;

@@ -1,7 +1,7 @@
 //! The stable types of results: what other programs may read from ours.
 //!
 //! [`exit`] is the table of exit codes, [`outcome`] the label of a run, [`report`] the JSON that every
-//! command with findings can write, [`ranking`] what rankings add to it. Fields are only ever added; a change of meaning raises
+//! command with findings can write, [`ranking`] what rankings add to it, [`suppression`] what users do not want to see again. Fields are only ever added; a change of meaning raises
 //! [`report::VERSION`].
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ pub mod exit;
 pub mod outcome;
 pub mod ranking;
 pub mod report;
+pub mod suppression;
 
 pub use exit::{EXIT_CODES, ExitCode};
 pub use outcome::{Outcome, Tally};

@@ -30,12 +30,15 @@ pub struct Report {
     /// Code points by how likely they are the bug, by commands that rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Vec<RankedPoint>>,
+    /// Findings that suppressions left out; missing where no suppressions were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppressed: Option<u64>,
 }
 
 impl Report {
     /// A report of the current version.
     pub fn new(program: Program, runs: Runs, findings: Vec<Finding>) -> Report {
-        Report { version: VERSION, program, runs, findings, figures: None, ranking: None }
+        Report { version: VERSION, program, runs, findings, figures: None, ranking: None, suppressed: None }
     }
 }
 

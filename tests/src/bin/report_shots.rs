@@ -1,6 +1,6 @@
 //! Makes the pictures of docs/images: hunts three kernels of the corpus and photographs their pages.
 //!
-//! `cargo run --release -p selvedge-itest --bin report-shots -- docs/images`
+//! `cargo run -p selvedge-itest --bin report-shots -- docs/images`
 
 use std::error::Error;
 use std::fs;

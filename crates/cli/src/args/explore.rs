@@ -70,12 +70,13 @@ pub(crate) struct ExploreArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  selvedge replay .selvedge/clips/prog-1a2b3c4d.clip\n  \
+#[command(after_help = "Examples:\n  selvedge replay                       the latest clip\n  \
+    selvedge replay .selvedge/clips/prog-1a2b3c4d.clip\n  \
     selvedge replay --gdb --until T1@12 prog.clip\n  selvedge replay -n 50 prog.clip\n\n\
     Exit code 66 where the run fails as it did when the clip was made, 1 where it does not.")]
 pub(crate) struct ReplayArgs {
-    /// The clip
-    pub(crate) clip: PathBuf,
+    /// The clip; the latest in .selvedge where it is left out
+    pub(crate) clip: Option<PathBuf>,
     /// How often
     #[arg(short = 'n', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) times: u32,
@@ -99,8 +100,8 @@ pub(crate) struct ReplayArgs {
 #[command(after_help = "Example: selvedge minimize .selvedge/clips/prog-1a2b3c4d.clip\n\n\
     The smaller clip is written beside the old one.")]
 pub(crate) struct MinimizeArgs {
-    /// The clip
-    pub(crate) clip: PathBuf,
+    /// The clip; the latest in .selvedge where it is left out
+    pub(crate) clip: Option<PathBuf>,
     /// Where the smaller clip goes
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -171,8 +171,8 @@ pub(crate) struct RelaxArgs {
     The guard is learnt from passing runs under many schedules. Then the failure's own schedule is run with it, and fresh \
     ones. Exit code 0 only where all of them pass.")]
 pub(crate) struct PatchArgs {
-    /// The failure: its clip, or a file of findings, with #ID where it has several
-    #[arg(value_name = "CLIP", required_unless_present = "site", conflicts_with = "site")]
+    /// The failure: its clip, or a file of findings, with #ID where it has several; the latest clip where it is left out
+    #[arg(value_name = "CLIP", conflicts_with = "site")]
     pub(crate) finding: Option<PathBuf>,
     /// A place to be guarded instead, FILE:LINE, with what touches the same memory; may be given again
     #[arg(long, value_name = "FILE:LINE", requires = "guest")]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::findings::FindingsArgs;
+
 /// Where findings go beside the terminal.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Report files")]
@@ -23,4 +25,6 @@ pub(crate) struct OutputArgs {
     /// Print the findings as annotations of GitHub Actions; done without being asked where GITHUB_ACTIONS is true
     #[arg(long)]
     pub(crate) github: bool,
+    #[command(flatten)]
+    pub(crate) findings: FindingsArgs,
 }

@@ -11,7 +11,8 @@ use super::output::OutputArgs;
     after_help = "Examples:\n  selvedge report findings.json\n  selvedge report findings.json --html bugs.html\n  \
     selvedge report findings.json --sarif findings.sarif --junit findings.xml\n\n\
     Takes what --json wrote. For a page, the clips of the findings are run once more where they are still there: the \
-    interleavings and timelines come from these runs. Nothing is looked for anew."
+    interleavings and timelines come from these runs. Nothing is looked for anew. Exit code 66 where there are \
+    errors among the findings."
 )]
 pub(crate) struct ReportArgs {
     /// The findings

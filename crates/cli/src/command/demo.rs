@@ -18,6 +18,7 @@ use selvedge_findings::ExitCode;
 use crate::args::{DemoArgs, OutputArgs, TryArgs};
 use crate::command::{cc, pursued};
 use crate::messages::Failure;
+use crate::outlet::Outlet;
 
 const SOURCE: &str = include_str!("../../demo/account.c");
 /// Plain runs before the hunt: the bug hides in them.
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         all: false,
         output: OutputArgs::default(),
     };
-    pursued::tell(&hunted, &store, &clip, &trying, "demo")?;
+    pursued::tell(&hunted, &store, &clip, &trying, Outlet::open(&trying.output, "demo")?)?;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,

@@ -1,7 +1,6 @@
 //! `selvedge detect`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,11 +20,13 @@ use selvedge_report::in_act::{Images, InAct, SitePlace};
 use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
-use crate::command::{output, pursued};
+use crate::command::pursued;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Detects; exit code 66 where there are findings.
 pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
+    let mut outlet = Outlet::open(&args.output, "detect")?;
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     let mut words = args.guest.iter().cloned();
     let guest = Guest { program: words.next().unwrap_or_default(), args: words.collect() };
@@ -72,21 +73,16 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
     } else {
         Some(pursue(&store, &guest, args.seed, &ids))
     };
-    let findings = show(shown, &again(&args), clips.as_ref())?;
+    let findings = show(shown, &again(&args), clips.as_ref(), &mut outlet)?;
     summary(&detected, findings.len(), &options);
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
             note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));
         }
     }
-    let found = !findings.is_empty();
     let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
-    output::deliver(&Report::new(program, detected.tally.into(), findings), &args.output, "detect")?;
-    Ok(match found {
-        true => ExitCode::Findings.code(),
-        false if detected.stopped => 130,
-        false => ExitCode::Success.code(),
-    })
+    let otherwise = if detected.stopped { 130 } else { ExitCode::Success.code() };
+    outlet.finish(Report::new(program, detected.tally.into(), findings), otherwise)
 }
 
 /// A race as it is shown: all pairs of sites that read the same in the source.
@@ -155,8 +151,12 @@ fn shown(detected: &Detected) -> Vec<Shown<'_>> {
     order.into_iter().filter_map(|id| shown.remove(&id)).collect()
 }
 
-fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Finding>, Failure> {
-    let mut out = anstream::stdout().lock();
+fn show(
+    shown: Vec<Shown<'_>>,
+    again: &str,
+    clips: Option<&Clips>,
+    outlet: &mut Outlet<'_>,
+) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     for one in shown {
         let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
@@ -183,10 +183,13 @@ fn show(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec
             },
             Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
         }
-        one.in_act.write(&lines, &mut out)?;
+        if !outlet.hides(&finding) {
+            let mut text = Vec::new();
+            one.in_act.write(&lines, &mut text)?;
+            outlet.show(&String::from_utf8_lossy(&text))?;
+        }
         findings.push(finding);
     }
-    out.flush()?;
     Ok(findings)
 }
 

@@ -1,6 +1,5 @@
 //! `selvedge explore`.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use selvedge_drive::clip::Clip;
@@ -13,12 +12,14 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
+use crate::command::explain;
 use crate::command::page::Extra;
-use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Runs a program under many schedules; each distinct failure becomes a clip and a finding.
 pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
+    let mut outlet = Outlet::open(&args.output, "explore")?;
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     let interventions = args.control.interventions()?;
     let mut words = args.guest.clone().into_iter();
@@ -40,7 +41,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         seed: args.seed,
         schedules: args.schedules,
         budget: args.budget,
-        stop_on_first: args.stop_on_first,
+        stop_on_first: args.stop_on_first || args.output.findings.halt_on_error,
         oracle: args.oracle.clone(),
         timeout: args.timeout,
         most_steps: args.max_steps,
@@ -55,7 +56,6 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     live.end();
     let clips = keep(&store, &prepared, &options, &explored)?;
     let mut findings = Vec::new();
-    let mut out = anstream::stdout().lock();
     for (failed, clip, path) in &clips {
         let small = explain::smaller(clip, &options.interventions, BUDGET, args.timeout)?;
         let (clip, path) = match &small {
@@ -75,19 +75,16 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         let mut explained = explain::explain(clip, &options.interventions, small.as_ref(), &lines, args.timeout)?;
         explained.finding.clip = Some(path.display().to_string());
         explained.finding.replay = Some(format!("selvedge replay {}{}", path.display(), options.interventions.again));
-        write!(out, "{}", explained.text)?;
+        if !outlet.hides(&explained.finding) {
+            outlet.show(&explained.text)?;
+        }
         findings.push(explained.finding);
     }
-    out.flush()?;
     let notes = summary(&explored, &options);
     notes.iter().for_each(|line| note(line));
-    let extra = Extra { interventions: options.interventions.clone(), notes, ..Extra::default() };
-    output::deliver_with(&report(&prepared, &explored, findings), &args.output, "explore", &extra)?;
-    Ok(match (explored.failures.is_empty(), stop.is_set()) {
-        (false, _) => ExitCode::Findings.code(),
-        (true, true) => 130,
-        (true, false) => ExitCode::Success.code(),
-    })
+    outlet.add(Extra { interventions: options.interventions.clone(), notes, ..Extra::default() });
+    let otherwise = if stop.is_set() { 130 } else { ExitCode::Success.code() };
+    outlet.finish(report(&prepared, &explored, findings), otherwise)
 }
 
 /// Runs for making a failure small before it is shown.

@@ -1,6 +1,5 @@
 //! `selvedge expose`.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use selvedge_analyze::invariant::relax;
@@ -19,12 +18,14 @@ use selvedge_findings::{Access, ExitCode, Finding, Kind, Program, Report, Status
 use selvedge_report::fingerprint::of_accesses;
 
 use crate::args::ExposeArgs;
+use crate::command::explain;
 use crate::command::guarding::counted;
-use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Turns orders around that correct runs always had; 66 where one of them did harm.
 pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
+    let mut outlet = Outlet::open(&args.output, "expose")?;
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     let mut invariants = load(&args.invariants).map_err(|error| Failure::usage(&error))?;
     let mut words = args.guest.clone().into_iter();
@@ -42,25 +43,25 @@ pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
         expose(&prepared, &base, &invariants, &options, &stop, &mut |exposed| live.show(|| progress(exposed)))
             .map_err(|error| Failure::usage(&error))?;
     live.end();
-    let mut out = anstream::stdout().lock();
     let mut findings = Vec::new();
     for turned in exposed.turned.iter() {
         if let Some(clip) = &turned.failed {
             let (text, finding) = harmful(turned, clip, &store, &prepared, args)?;
-            write!(out, "{text}")?;
+            if !outlet.hides(&finding) {
+                outlet.show(&text)?;
+            }
             findings.push(finding);
         }
     }
     let harmless: Vec<&Turned> = exposed.turned.iter().filter(|turned| turned.failed.is_none()).collect();
     let mut added = 0;
     for turned in &harmless {
-        writeln!(out, "no harm seen: {} before {}", turned.then.0.place(), turned.before.0.place())?;
+        outlet.show(&format!("no harm seen: {} before {}\n", turned.then.0.place(), turned.before.0.place()))?;
         if args.relax {
             let members: Vec<_> = turned.members.iter().cloned().collect();
             added += relax(&mut invariants, &members);
         }
     }
-    out.flush()?;
     if added > 0 {
         save(&args.invariants, &invariants).map_err(|error| Failure::usage(&error))?;
         note(&format!("{} added to {}", counted(added, "member"), args.invariants.display()));
@@ -77,13 +78,8 @@ pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
             counted(exposed.unrepeated, "failure")
         ));
     }
-    let found = !findings.is_empty();
-    output::deliver(&report(&prepared, &exposed, findings), &args.output, "expose")?;
-    Ok(match (found, stop.is_set()) {
-        (true, _) => ExitCode::Findings.code(),
-        (false, true) => 130,
-        (false, false) => ExitCode::Success.code(),
-    })
+    let otherwise = if stop.is_set() { 130 } else { ExitCode::Success.code() };
+    outlet.finish(report(&prepared, &exposed, findings), otherwise)
 }
 
 fn progress(exposed: &Exposed) -> String {

@@ -9,9 +9,11 @@ use selvedge_findings::ExitCode;
 use crate::args::HuntArgs;
 use crate::command::pursued;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Records a program under varied schedules, predicts, and makes what is predicted happen.
 pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
+    let outlet = Outlet::open(&args.trying.output, "hunt")?;
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     if args.control.interventions.is_any() {
         let text = "hunt looks for bugs in the program as it is: take --guard, --heal and --enforce away";
@@ -40,6 +42,6 @@ pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
     let hunted = hunt(&prepared, &options, &stop, &mut |step| pursued::progress(&mut live, step));
     live.end();
     let hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
-    let code = pursued::tell(&hunted, &store, &base_clip(&prepared, &options), &args.trying, "hunt")?;
+    let code = pursued::tell(&hunted, &store, &base_clip(&prepared, &options), &args.trying, outlet)?;
     Ok(if stop.is_set() && code == ExitCode::Success.code() { 130 } else { code })
 }

@@ -11,12 +11,14 @@ use selvedge_findings::ExitCode;
 
 use crate::args::MinimizeArgs;
 use crate::command::explain::{again, explain, smaller_path, usage};
+use crate::command::latest::clip_or_latest;
 use crate::command::replay::TIMEOUT;
 use crate::messages::{Failure, note};
 
 /// Makes a clip smaller, and says which order decides.
 pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
-    let clip = Clip::load(&args.clip).map_err(|error| Failure::usage(&error))?;
+    let named = clip_or_latest(args.clip.as_deref())?;
+    let clip = Clip::load(&named).map_err(|error| Failure::usage(&error))?;
     if clip.wrong.is_none() {
         note("the clip's run did not fail: there is nothing to keep while making it smaller");
         return Ok(ExitCode::Usage.code());
@@ -32,7 +34,7 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         note("the clip does not fail any more: replay it to see where it goes another way");
         return Ok(ExitCode::SomeFailed.code());
     }
-    let path = args.output.clone().unwrap_or_else(|| smaller_path(&args.clip));
+    let path = args.output.clone().unwrap_or_else(|| smaller_path(&named));
     small.clip.save(&path).map_err(|error| Failure::usage(&error))?;
     let mut lines = vec![format!(
         "{} switches ({} preemptive) became {} ({} preemptive) in {} runs{}",

@@ -1,7 +1,9 @@
 //! One file a command.
 
 pub(crate) mod build;
+pub(crate) mod cargo;
 pub(crate) mod cc;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod detect;
 pub(crate) mod enforce;
@@ -13,6 +15,8 @@ pub(crate) mod guarding;
 pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
+pub(crate) mod latest;
+pub(crate) mod man;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod page;
@@ -22,10 +26,12 @@ pub(crate) mod profile;
 pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
+pub(crate) mod reference;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod runs;
+pub(crate) mod rustc;
 pub(crate) mod sections;
 pub(crate) mod sites;
 pub(crate) mod trace;

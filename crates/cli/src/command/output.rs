@@ -12,18 +12,8 @@ use crate::args::OutputArgs;
 use crate::command::page::{Extra, page};
 use crate::messages::{Failure, note};
 
-/// Writes the findings of a command everywhere they were asked for.
-pub(crate) fn deliver(report: &Report, args: &OutputArgs, command: &str) -> Result<(), Failure> {
-    deliver_with(report, args, command, &Extra::default())
-}
-
-/// As [`deliver`], with more for the page.
-pub(crate) fn deliver_with(
-    report: &Report,
-    args: &OutputArgs,
-    command: &str,
-    extra: &Extra<'_>,
-) -> Result<(), Failure> {
+/// Writes the findings of a command everywhere they were asked for; a page also has something `extra`.
+pub(crate) fn deliver(report: &Report, args: &OutputArgs, command: &str, extra: &Extra<'_>) -> Result<(), Failure> {
     if let Some(file) = &args.json {
         write(file, &serde_json::to_vec_pretty(report).map_err(|error| Failure::internal(&error))?)?;
     }

@@ -22,6 +22,7 @@ use selvedge_findings::{ExitCode, Finding, Kind, Report};
 use crate::args::PatchArgs;
 use crate::command::explain;
 use crate::command::guarding::counted;
+use crate::command::latest::clip_or_latest;
 use crate::messages::{Failure, Live, note};
 
 /// What is to be patched.
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &PatchArgs) -> Result<u8, Failure> {
     let stop = Stop::on_signals();
     let subject = match &args.finding {
         Some(finding) => of_finding(args, finding)?,
+        None if args.site.is_empty() => of_finding(args, &clip_or_latest(None)?)?,
         None => of_lines(args, &store, &stop)?,
     };
     let Subject { prepared, clip, target } = &subject;

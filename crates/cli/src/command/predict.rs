@@ -1,7 +1,8 @@
 //! `selvedge predict`.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
+use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,14 +21,16 @@ use selvedge_findings::{Access, ExitCode, Finding, Program, Report, Runs};
 use selvedge_trace::Run;
 
 use crate::args::PredictArgs;
-use crate::command::{output, pursued};
+use crate::command::pursued;
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// Predicts from recorded runs or from a text trace.
 pub(crate) fn run(args: &PredictArgs) -> Result<u8, Failure> {
+    let outlet = Outlet::open(&args.trying.output, "predict")?;
     match &args.std {
-        Some(file) => from_text(args, file),
-        None => from_runs(args),
+        Some(file) => from_text(args, file, outlet),
+        None => from_runs(args, outlet),
     }
 }
 
@@ -35,7 +38,7 @@ fn usage(text: String) -> Failure {
     Failure::Error { code: ExitCode::Usage.code(), text }
 }
 
-fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
+fn from_runs(args: &PredictArgs, outlet: Outlet<'_>) -> Result<u8, Failure> {
     let store = Store::open(&args.store.out);
     let patterns = pursued::patterns(&args.trying)?;
     let names = match args.runs.as_slice() {
@@ -84,7 +87,7 @@ fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
         }
     }
     if controlled.is_empty() {
-        return list(args, program_of(&free), listed);
+        return list(program_of(&free), listed, outlet);
     }
     let base = controlled.first().map(|run| Clip { by_strategy: None, ..run.clip.clone() });
     let Some(base) = base else { return Ok(0) };
@@ -109,7 +112,7 @@ fn from_runs(args: &PredictArgs) -> Result<u8, Failure> {
     let hunted = pursue(controlled, &base, dir.path(), &options, args.budget, &stop, &mut each);
     live.end();
     let hunted = hunted.map_err(|error| Failure::usage(&error))?;
-    pursued::tell(&hunted, &store, &base, &args.trying, "predict")
+    pursued::tell(&hunted, &store, &base, &args.trying, outlet)
 }
 
 fn program_of(runs: &[(String, Run)]) -> Program {
@@ -147,7 +150,7 @@ fn findings(
     findings
 }
 
-fn from_text(args: &PredictArgs, file: &Path) -> Result<u8, Failure> {
+fn from_text(args: &PredictArgs, file: &Path, outlet: Outlet<'_>) -> Result<u8, Failure> {
     let patterns = pursued::patterns(&args.trying)?;
     let read = || match file.to_str() {
         Some("-") => {
@@ -171,7 +174,7 @@ fn from_text(args: &PredictArgs, file: &Path) -> Result<u8, Failure> {
     note(&format!("{} in {elapsed:.2} s", figures(&imported.history, &outlook)));
     let findings = findings(&imported.history, &outlook, |lines, kind| of_lines(&imported, &lines, kind));
     let program = Program { path: file.display().to_string(), build_id: String::new() };
-    list(args, program, findings)
+    list(program, findings, outlet)
 }
 
 /// A text trace has no program behind it to name: beside one race for each pair of places, every access that can race is
@@ -247,23 +250,26 @@ fn op(op: Op) -> &'static str {
 }
 
 /// Prints predictions that were not tried, and writes them to the file that was asked for.
-fn list(args: &PredictArgs, program: Program, findings: Vec<Finding>) -> Result<u8, Failure> {
-    let mut out = anstream::stdout().lock();
+fn list(program: Program, findings: Vec<Finding>, mut outlet: Outlet<'_>) -> Result<u8, Failure> {
+    let mut out = String::new();
     for finding in &findings {
+        if outlet.hides(finding) {
+            continue;
+        }
         let proved =
             finding.proved.as_deref().map_or_else(|| "to be tried".to_owned(), |name| format!("proved: {name}"));
         let pattern = finding.pattern.as_deref().unwrap_or("");
-        writeln!(out, "{} ({pattern}; {proved})", finding.kind.words())?;
+        let _ = writeln!(out, "{} ({pattern}; {proved})", finding.kind.words());
         for access in &finding.accesses {
             let place = match (access.event, &access.file, access.line) {
                 (Some(event), ..) => format!("line {}", event + 1),
                 (None, Some(file), Some(line)) => format!("{file}:{line}"),
                 _ => access.function.clone().unwrap_or_else(|| "?".to_owned()),
             };
-            writeln!(out, "  T{} {} {} ({place})", access.thread, access.op, access.variable.as_deref().unwrap_or(""))?;
+            let variable = access.variable.as_deref().unwrap_or("");
+            let _ = writeln!(out, "  T{} {} {variable} ({place})", access.thread, access.op);
         }
     }
-    out.flush()?;
-    output::deliver(&Report::new(program, Runs::default(), findings), &args.trying.output, "predict")?;
-    Ok(ExitCode::Success.code())
+    outlet.show(&out)?;
+    outlet.finish(Report::new(program, Runs::default(), findings), ExitCode::Success.code())
 }

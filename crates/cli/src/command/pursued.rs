@@ -1,7 +1,6 @@
 //! What `hunt` and `predict` say about what they found.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,10 +24,11 @@ use selvedge_report::view::{Filter, View, views};
 use selvedge_trace::Run;
 
 use crate::args::TryArgs;
+use crate::command::explain;
 use crate::command::page::Extra;
 use crate::command::trace::width;
-use crate::command::{explain, output};
 use crate::messages::{Failure, Live, note};
+use crate::outlet::Outlet;
 
 /// How hard to try, as the command line says.
 pub(crate) fn effort(args: &TryArgs, seed: u64) -> Effort {
@@ -77,10 +77,9 @@ pub(crate) fn tell(
     store: &Store,
     program: &Clip,
     args: &TryArgs,
-    command: &str,
+    mut outlet: Outlet<'_>,
 ) -> Result<u8, Failure> {
     let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
-    let mut out = anstream::stdout().lock();
     let (mut findings, mut shown, mut quiet, mut alike) = (Vec::new(), 0_u32, 0_u32, 0_u32);
     let mut told: Vec<(String, u32)> = Vec::new();
     let foretold = Foretold::of(hunted);
@@ -115,23 +114,18 @@ pub(crate) fn tell(
             if findings.iter().any(|known: &Finding| known.id == finding.id && known.status == Status::Confirmed) {
                 continue;
             }
-            write!(out, "{text}")?;
-            shown += 1;
+            if !outlet.hides(&finding) {
+                outlet.show(&text)?;
+                shown += 1;
+            }
             findings.push(finding);
         }
     }
-    out.flush()?;
     note_failed(hunted, &clips)?;
-    let notes = summary(hunted, shown, quiet, alike);
-    let found = findings.iter().any(Finding::is_error);
-    let extra = Extra { notes, ..Extra::default() };
-    output::deliver_with(&report(program, hunted, findings), &args.output, command, &extra)?;
+    outlet.add(Extra { notes: summary(hunted, shown, quiet, alike), ..Extra::default() });
     let failed = hunted.recorded.iter().any(|run| run.clip.wrong.is_some());
-    Ok(match (found, failed) {
-        (true, _) => ExitCode::Findings.code(),
-        (false, true) => ExitCode::SomeFailed.code(),
-        (false, false) => ExitCode::Success.code(),
-    })
+    let otherwise = if failed { ExitCode::SomeFailed } else { ExitCode::Success };
+    outlet.finish(report(program, hunted, findings), otherwise.code())
 }
 
 /// Clips of those findings of a hunt whose ids are wanted, kept in the store: each finding as it was made to happen, and

@@ -12,12 +12,13 @@ use selvedge_events::control::{DivergenceKind, RunState, SeatState};
 use selvedge_findings::ExitCode;
 
 use crate::args::ReplayArgs;
+use crate::command::latest::clip_or_latest;
 use crate::messages::{Failure, note};
 
 /// Replays a clip: 66 where it fails as it did, 1 where it does not.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
     let interventions = args.interventions.collect()?;
-    let clip = Clip::load(&args.clip).map_err(|error| Failure::usage(&error))?;
+    let clip = Clip::load(&clip_or_latest(args.clip.as_deref())?).map_err(|error| Failure::usage(&error))?;
     let usage = |error: selvedge_drive::replay::ReplayError| Failure::new(ExitCode::Usage.code(), &error);
     let interventions = interventions.beside(&clip.images, &clip.files()).map_err(|error| Failure::usage(&error))?;
     interventions.fits.iter().for_each(|line| note(line));

@@ -4,22 +4,19 @@ use std::path::Path;
 
 use selvedge_findings::{ExitCode, Report};
 
-use crate::args::{OutputArgs, ReportArgs};
-use crate::command::output;
+use crate::args::ReportArgs;
 use crate::messages::Failure;
+use crate::outlet::Outlet;
 
 /// Writes findings that are known in other forms; a page beside them where nothing is asked for.
-pub(crate) fn run(args: &ReportArgs) -> Result<u8, Failure> {
+pub(crate) fn run(mut args: ReportArgs) -> Result<u8, Failure> {
     let report = read(&args.findings)?;
-    let asked = &args.output;
+    let asked = &mut args.output;
     let nothing = asked.html.is_none() && asked.json.is_none() && asked.sarif.is_none() && asked.junit.is_none();
     if nothing && !asked.github {
-        let html = Some(args.findings.with_extension("html"));
-        output::deliver(&report, &OutputArgs { html, ..OutputArgs::default() }, "report")?;
-    } else {
-        output::deliver(&report, asked, "report")?;
+        asked.html = Some(args.findings.with_extension("html"));
     }
-    Ok(ExitCode::Success.code())
+    Outlet::open(&args.output, "report")?.finish(report, ExitCode::Success.code())
 }
 
 /// Reads what `--json` wrote.

@@ -170,7 +170,7 @@ fn shim_names(path: &OsStr, dir: &Path) -> BTreeSet<OsString> {
 }
 
 /// Makes `link` point to `target`, without a moment in which it does not exist.
-fn place(link: &Path, target: &Path) -> io::Result<()> {
+pub(crate) fn place(link: &Path, target: &Path) -> io::Result<()> {
     if fs::read_link(link).is_ok_and(|now| now == target) {
         return Ok(());
     }

@@ -70,6 +70,20 @@ pub(super) struct Section {
     items: Vec<Item>,
 }
 
+/// A sentence, with what is code in it.
+type Words = Vec<(bool, String)>;
+
+/// Parts a sentence at its backticks. Of a name that has some itself, the rest is plain.
+fn words(text: &str) -> Words {
+    let parts = printable(text);
+    let parts: Vec<&str> = parts.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return vec![(false, parts.join("`"))];
+    }
+    let part = |(at, text): (usize, &str)| (at % 2 == 1, text.to_owned());
+    parts.into_iter().enumerate().map(part).filter(|(_, text)| !text.is_empty()).collect()
+}
+
 /// A finding.
 pub(super) struct Item {
     anchor: String,
@@ -83,8 +97,8 @@ pub(super) struct Item {
     weight: u32,
     title: String,
     places: String,
-    gist: String,
-    why: String,
+    gist: Words,
+    why: Words,
     how_sure: String,
     is_open: bool,
     accesses: Vec<AccessItem>,
@@ -360,6 +374,9 @@ fn notes(report: &Report, options: &PageOptions<'_>, order: &[usize]) -> Vec<Str
             notes.push("No recorded run passed, so nothing was predicted.".to_owned());
         }
     }
+    if let Some(count) = report.suppressed.filter(|count| *count > 0) {
+        notes.push(format!("{} suppressed.", plural(count, "finding is", "findings are")));
+    }
     notes.extend(options.notes.iter().map(|note| printable(note)));
     let same = report.findings.len() - order.len();
     if same > 0 {
@@ -464,8 +481,8 @@ impl Maker<'_> {
             weight: weight(finding),
             title: capital(&printable(&finding.title())),
             places: places(finding),
-            gist: printable(finding.gist.as_deref().unwrap_or("")),
-            why: printable(finding.why.as_deref().unwrap_or("")),
+            gist: words(finding.gist.as_deref().unwrap_or("")),
+            why: words(finding.why.as_deref().unwrap_or("")),
             how_sure: how_sure(finding),
             is_open,
             sheet,
@@ -663,5 +680,19 @@ impl SheetRow {
             code: String::new(),
             place: String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod word_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_backticks_is_code() {
+        let plain = |text: &str| (false, text.to_owned());
+        let code = |text: &str| (true, text.to_owned());
+        assert_eq!(words("read of `a` and `b`"), [plain("read of "), code("a"), plain(" and "), code("b")]);
+        assert_eq!(words("one ` alone"), [plain("one ` alone")]);
+        assert!(words("").is_empty());
     }
 }

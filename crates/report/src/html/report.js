@@ -116,6 +116,7 @@ const div = (name, content) => {
 class Timeline {
   constructor(figure) {
     this.figure = figure;
+    this.tip = `tip-${Timeline.count = (Timeline.count || 0) + 1}`;
     const data = JSON.parse(one("script", figure).textContent);
     const say = number => data.s[number];
     this.threads = data.t.map(([number, name]) => ({ number, name, levels: 0 }));
@@ -203,8 +204,8 @@ class Timeline {
     svg.dataset.step = this.step.toFixed(2);
     svg.replaceChildren();
     const defs = el("defs");
-    const tip = el("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" });
-    tip.append(el("path", { d: "M0 0L8 4L0 8z", fill: "currentColor" }));
+    const tip = el("marker", { id: this.tip, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto", class: "tl-tip" });
+    tip.append(el("path", { d: "M0 0L8 4L0 8z" }));
     defs.append(tip);
     svg.append(defs);
     for (const thread of this.threads) svg.append(el("line", { class: "tl-lane", x1: 0, x2: width, y1: thread.y, y2: thread.y }));
@@ -225,7 +226,7 @@ class Timeline {
       const [x1, y1, x2, y2] = [this.x(from), this.threads[a.thread].y, this.x(to), this.threads[b.thread].y];
       const down = y2 > y1 ? 1 : -1;
       const bend = Math.max(12, Math.min(60, (x2 - x1) / 2));
-      const path = el("path", { class: "tl-arrow", d: `M${x1} ${y1 + 6 * down}C${x1 + bend} ${y1 + 24 * down} ${x2 - bend} ${y2 - 24 * down} ${x2 - 1} ${y2 - 7 * down}` });
+      const path = el("path", { class: "tl-arrow", "marker-end": `url(#${this.tip})`, d: `M${x1} ${y1 + 6 * down}C${x1 + bend} ${y1 + 24 * down} ${x2 - bend} ${y2 - 24 * down} ${x2 - 1} ${y2 - 7 * down}` });
       svg.append(path);
       return path;
     });

@@ -1,0 +1,18 @@
+//! Every command of the guide does what the page says. `selvedge_itest::run_page` has the form of a page.
+
+use selvedge_itest::run_page;
+
+/// A test for a page: its commands are run, and there are some.
+macro_rules! pages {
+    ($($name:ident: $page:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            assert!(run_page($page) > 0, "{} has no commands", $page);
+        })*
+    };
+}
+
+pages! {
+    html_report: "docs/guide/html-report.md";
+    machine_output: "docs/guide/machine-output.md";
+}
