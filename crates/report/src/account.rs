@@ -33,8 +33,8 @@ pub struct Account {
     /// The threads of the interleaving: number and name.
     pub(crate) columns: Vec<(u32, String)>,
     pub(crate) lines: Vec<Line>,
-    /// What a thread was about to do when the run ended, or waits for.
-    pub(crate) undone: Vec<(u32, String)>,
+    /// What a thread was about to do when the run ended, or waits for; and which access of the finding that is.
+    pub(crate) undone: Vec<(u32, String, usize)>,
     pub(crate) timeline: Timeline,
     /// Whether the events were found by their source lines, in a run in which they may not be the ones that were seen.
     pub(crate) by_lines: bool,
@@ -97,7 +97,7 @@ impl Account {
         let excerpt = Excerpt { switches, marks, last, ..Excerpt::default() };
         let mut chosen = Chosen::of(process, &shared, &excerpt);
         let undone = undone(finding);
-        for (thread, _) in &undone {
+        for (thread, ..) in &undone {
             let thread = ThreadIx(*thread);
             if !chosen.threads.contains(&thread) && process.thread(thread).is_some() {
                 chosen.threads.push(thread);
@@ -123,12 +123,12 @@ impl Account {
 }
 
 /// What never came: what a thread waits for, or was about to do.
-fn undone(finding: &Finding) -> Vec<(u32, String)> {
+fn undone(finding: &Finding) -> Vec<(u32, String, usize)> {
     if finding.accesses.iter().all(|access| access.number.is_none()) && finding.harm != Harm::Hang {
         return Vec::new();
     }
-    let never = finding.accesses.iter().filter(|access| access.number.is_none());
-    let text = |access: &Access| {
+    let never = finding.accesses.iter().enumerate().filter(|(_, access)| access.number.is_none());
+    let text = |(at, access): (usize, &Access)| {
         let object = access.variable.as_deref().unwrap_or("");
         let what = match (access.op.as_str(), object) {
             ("join", _) => "waits for the end of another thread".to_owned(),
@@ -137,7 +137,7 @@ fn undone(finding: &Finding) -> Vec<(u32, String)> {
             }
             (op, object) => format!("never came to {} {object}", op.replace('-', " ")),
         };
-        (access.thread, printable(what.trim_end()))
+        (access.thread, printable(what.trim_end()), at)
     };
     never.map(text).collect()
 }
@@ -224,7 +224,7 @@ impl Timeline {
                             function: arg("function"),
                             is_marked: excerpt.marks.contains(&number),
                             gap: std::mem::take(&mut skipped),
-                            what: name,
+                            what: in_words(&name),
                         });
                     } else if all.binary_search(&number).is_ok() {
                         skipped += 1;
@@ -258,6 +258,14 @@ impl Timeline {
         let end = at(to.unwrap_or(last).saturating_add(1)).checked_sub(1)?;
         let name = name.strip_prefix("holds ").unwrap_or(&name).to_owned();
         (begin <= end && begin < self.events.len()).then(|| LockSpan { thread, from: begin, to: to.map(|_| end), name })
+    }
+}
+
+/// `atomic-load x` as `atomic load x`.
+fn in_words(name: &str) -> String {
+    match name.split_once(' ') {
+        Some((op, object)) => format!("{} {object}", op.replace('-', " ")),
+        None => name.replace('-', " "),
     }
 }
 
@@ -313,10 +321,10 @@ mod tests {
         };
         let mut finding = Finding::new("f".into(), Kind::Deadlock, vec![access("lock", Some(3)), access("lock", None)]);
         finding.harm = Harm::Hang;
-        assert_eq!(undone(&finding), [(1, "waits for b".to_owned())]);
+        assert_eq!(undone(&finding), [(1, "waits for b".to_owned(), 1)]);
         finding.harm = Harm::Crash;
         finding.accesses = vec![access("write", Some(3)), access("read", None)];
-        assert_eq!(undone(&finding), [(1, "never came to read b".to_owned())]);
+        assert_eq!(undone(&finding), [(1, "never came to read b".to_owned(), 1)]);
         finding.accesses = vec![access("write", None), access("read", None)];
         assert!(undone(&finding).is_empty(), "nothing is known of a run");
     }

@@ -302,10 +302,10 @@ fn verdict(report: &Report, shown: &[&Finding], curve: &[usize]) -> String {
         (0, _, predicted) => {
             format!("{}, none of them made to happen.", plural(predicted, "prediction", "predictions"))
         }
-        (bugs, 0, _) => format!("{} made to happen; no harm seen.", plural(bugs, "bug", "bugs")),
-        (1, 1, _) => "1 bug made to happen, and it did harm.".to_owned(),
-        (bugs, harmful, _) if bugs == harmful => format!("{bugs} bugs made to happen, each with harm."),
-        (bugs, harmful, _) => format!("{} made to happen; {harmful} did harm.", plural(bugs, "bug", "bugs")),
+        (bugs, 0, _) => format!("{} made to happen; no harm seen.", plural(bugs, "finding", "findings")),
+        (1, 1, _) => "1 finding made to happen, and it did harm.".to_owned(),
+        (bugs, harmful, _) if bugs == harmful => format!("{bugs} findings made to happen, each with harm."),
+        (bugs, harmful, _) => format!("{} made to happen; {harmful} did harm.", plural(bugs, "finding", "findings")),
     }
 }
 
@@ -635,8 +635,11 @@ impl Sheet {
                     sort,
                     at: event.at.clone(),
                     mark: mark.map_or(0, |at| at + 1),
-                    op: event.op.replace('-', " "),
-                    object: if event.object.is_empty() { event.detail.clone() } else { event.object.clone() },
+                    op: match event.object.is_empty() && !event.detail.is_empty() {
+                        true => format!("{}, {}", event.op.replace('-', " "), event.detail),
+                        false => event.op.replace('-', " "),
+                    },
+                    object: event.object.clone(),
                     value: event.value.trim().to_owned(),
                     code: event.snippet.as_ref().map(|(_, text)| text.clone()).unwrap_or_default(),
                     place: event.place.clone(),
@@ -653,8 +656,8 @@ impl Sheet {
             }
         };
         let mut rows: Vec<SheetRow> = account.lines.iter().filter_map(row).collect();
-        let undone = |(thread, text): &(u32, String)| {
-            in_column(*thread, SheetRow { op: text.clone(), ..SheetRow::blank("undone") })
+        let undone = |(thread, text, at): &(u32, String, usize)| {
+            in_column(*thread, SheetRow { op: text.clone(), mark: at + 1, ..SheetRow::blank("undone") })
         };
         rows.extend(account.undone.iter().filter_map(undone));
         Sheet { columns, rows, by_lines: account.by_lines && !marks.is_empty() }

@@ -198,7 +198,8 @@ class Timeline {
   draw() {
     const { svg } = this;
     const labels = this.step >= 84;
-    const end = this.x(this.events.length - 1) + (this.waits.length ? 190 : labels ? 120 : 24);
+    const after = labels ? this.step : 14;
+    const end = this.x(this.events.length - 1) + after + (this.waits.length ? 190 : 24);
     const width = Math.max(end, this.width());
     svg.setAttribute("width", width);
     svg.dataset.step = this.step.toFixed(2);
@@ -238,7 +239,7 @@ class Timeline {
       const x = this.x(at), y = thread.y;
       const group = el("g", { class: `t${thread.number % 6}`, "data-at": at });
       const is = word => event.what.startsWith(word);
-      const solid = !(is("read") || is("atomic-load"));
+      const solid = !(is("read") || is("atomic load"));
       if (is("read") || is("write") || is("atomic") || is("update")) {
         group.append(el("circle", { class: `tl-event${solid ? " solid" : ""}`, cx: x, cy: y, r: size }));
       } else {
@@ -262,7 +263,7 @@ class Timeline {
       let last = 0;
       this.events.forEach((event, at) => { if (event.thread === wait.thread) last = at; });
       svg.append(el("line", { class: "tl-wait-line", x1: this.x(last) + 8, x2: width, y1: thread.y, y2: thread.y }));
-      svg.append(el("text", { class: "tl-wait", x: this.x(this.events.length - 1) + 14, y: thread.y - 8 }, wait.what));
+      svg.append(el("text", { class: "tl-wait", x: this.x(this.events.length - 1) + after, y: thread.y - 8 }, wait.what));
     }
     if (this.selected !== undefined) this.select(this.selected, false);
   }
@@ -283,8 +284,9 @@ class Timeline {
     if (this.waits.length) marks.push(this.events.length - 1);
     if (!marks.length) { this.fit(); return; }
     const [first, last] = [Math.min(...marks), Math.max(...marks)];
-    this.setStep(Math.min(96, this.width() / (last - first + 4)), (first + last) / 2);
-    if (this.waits.length) this.view.scrollLeft = Math.max(0, this.x(last) + 200 - this.width());
+    const room = this.width() - (this.waits.length ? 260 : 0);
+    this.setStep(Math.min(104, room / (last - first + 3)), (first + last) / 2);
+    if (this.waits.length) this.view.scrollLeft = this.svg.clientWidth - this.width();
   }
   over(event) {
     const group = event.target.closest("g[data-at]");

@@ -65,7 +65,7 @@ fn account() -> Account {
     Account {
         columns: vec![(1, "T1".into()), (2, HOSTILE.into())],
         lines: vec![Line::Skipped(3), line(4, 1), Line::Own(ThreadIx(2), 2), line(5, 2)],
-        undone: vec![(1, "waits for m".into())],
+        undone: vec![(1, "waits for m".into(), 0)],
         timeline: Timeline {
             threads: vec![(1, "T1".into()), (2, HOSTILE.into())],
             events: vec![event(4, 1), event(5, 2)],
@@ -111,7 +111,7 @@ fn an_account_is_told_row_by_row() {
         "<tr class=\"undone\"",
         "waits for m",
         "Not drawn: 9 events further away and 1 event of one thread alone.",
-        "1 bug made to happen, and it did harm.",
+        "1 finding made to happen, and it did harm.",
         "4 runs: 3 passed 1 failed",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
@@ -147,7 +147,7 @@ fn the_worst_comes_first_and_one_bug_once() {
     assert_eq!(ids, ["both", "crash", "predicted", "harmless", "refuted"]);
     let text = content(&page(&report, &[]));
     assert!(text.contains("1 finding is the same bug as one that is shown."));
-    assert!(text.contains("2 bugs made to happen; 1 did harm."));
+    assert!(text.contains("2 findings made to happen; 1 did harm."));
     assert_eq!(text.matches("<details class=\"finding").count(), 5);
     assert_eq!(text.matches(" open>").count(), 1, "the first error");
 }

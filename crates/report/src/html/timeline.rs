@@ -42,7 +42,7 @@ pub(super) fn data(account: &Account, marks: &[u64]) -> Option<String> {
         Some((row(span.thread)?, span.from, to, texts.number(&span.name)))
     });
     let locks = locks.collect();
-    let waits = account.undone.iter().filter_map(|(thread, text)| Some((row(*thread)?, texts.number(text))));
+    let waits = account.undone.iter().filter_map(|(thread, text, _)| Some((row(*thread)?, texts.number(text))));
     let waits = waits.collect();
     let threads = timeline.threads.iter().map(|(number, name)| (*number, name.as_str())).collect();
     let data = Data { s: texts.all, t: threads, e: events, a: &timeline.arrows, l: locks, w: waits };
