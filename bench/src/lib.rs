@@ -1,9 +1,9 @@
 //! Side-by-side measurements: what Selvedge costs, next to native, ThreadSanitizer and Helgrind.
 //!
-//! Seven binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
+//! Eight binaries: `overhead` (slow-downs and peak memory, all columns interleaved in one run), `hooks` (instructions for
 //! each hook, which do not depend on how busy the machine is), `explore` (how soon the bugs of the corpus are found,
 //! see [`explore`]), `hunt` (what hunts find there, see [`hunt`]), `guard` (how guards do there, see [`guard`]),
-//! `rank` (what rankings take) and `predict` (how fast
+//! `rank` (what rankings take), `real` (what hunts show in programs that are not ours) and `predict` (how fast
 //! traces are read and analysed, see [`predict`]).
 //!
 //! ```text
@@ -34,6 +34,7 @@ pub mod options;
 pub mod place;
 pub mod predict;
 pub mod rank;
+pub mod real;
 pub mod rows;
 pub mod rustsec;
 pub mod sources;

@@ -34,6 +34,16 @@ pub fn wait_for(port: u16, mut gave_up: impl FnMut() -> Result<bool>) -> Result<
     Ok(())
 }
 
+/// Whether the server accepts connections.
+pub fn is_served(port: u16) -> bool {
+    TcpStream::connect(address(port)).is_ok()
+}
+
+/// Asks a server that allows it (`-A`) to end.
+pub fn shut_down(port: u16) -> Result<()> {
+    Peer::connect(port)?.send(b"shutdown\r\n")
+}
+
 /// Checks the replies to set, get, incr, delete, gets and cas.
 pub fn check_protocol(port: u16) -> Result<()> {
     let mut peer = Peer::connect(port)?;

@@ -19,6 +19,7 @@ pub(crate) struct Outlet<'a> {
     command: &'static str,
     sieve: Sieve,
     text: Box<dyn Write>,
+    new_only: bool,
     extra: Extra<'static>,
 }
 
@@ -26,7 +27,13 @@ impl<'a> Outlet<'a> {
     /// Reads suppressions and opens the log: what is wrong with them is said before anything is run.
     pub(crate) fn open(args: &'a OutputArgs, command: &'static str) -> Result<Outlet<'a>, Failure> {
         let sieve = Sieve::open(&args.findings.suppressions)?;
-        Ok(Outlet { args, command, sieve, text: text(args.findings.log_path.as_deref())?, extra: Extra::default() })
+        let text = text(args.findings.log_path.as_deref())?;
+        Ok(Outlet { args, command, sieve, text, new_only: false, extra: Extra::default() })
+    }
+
+    /// The same; with `new_only` what a baseline has is told in the JSON alone, and decides nothing.
+    pub(crate) fn only_new(self, new_only: bool) -> Outlet<'a> {
+        Outlet { new_only, ..self }
     }
 
     /// Whether a finding is suppressed, and so not to be shown.
@@ -61,9 +68,10 @@ impl<'a> Outlet<'a> {
         if let Some(file) = &asked.gen_suppressions {
             generate(file, &report)?;
         }
-        output::deliver(&report, self.args, self.command, &self.extra)?;
+        output::deliver(&report, self.new_only, self.args, self.command, &self.extra)?;
         self.text.flush()?;
-        if !report.findings.iter().any(Finding::is_error) {
+        let decides = |finding: &Finding| finding.is_error() && !(self.new_only && finding.known == Some(true));
+        if !report.findings.iter().any(decides) {
             return Ok(otherwise);
         }
         if asked.abort_on_error {

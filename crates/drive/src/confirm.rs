@@ -25,6 +25,7 @@ use crate::explore::{Bench, switches};
 use crate::failure::Wrong;
 use crate::intervene::Interventions;
 use crate::replay::{Alone, ReplayError, ready};
+use crate::run::Stop;
 use crate::server::ControlledRun;
 
 /// How hard to try.
@@ -106,6 +107,10 @@ pub enum Refuted {
 }
 
 impl Refuted {
+    /// Every reason.
+    pub const ALL: [Refuted; 5] =
+        [Refuted::NoOrder, Refuted::Diverged, Refuted::Blocked, Refuted::DidNotHappen, Refuted::TimedOut];
+
     /// In reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,13 +130,14 @@ struct Steered {
     wrong: Option<Wrong>,
 }
 
-/// Tries to make an anomaly happen. `clip` has everything but the schedule; files go to `dir`.
+/// Tries to make an anomaly happen, until `stop` says otherwise. `clip` has everything but the schedule; files go to `dir`.
 pub fn confirm(
     attempt: &Attempt<'_>,
     clip: &Clip,
     bench: &mut Bench<'_>,
     dir: &Path,
     effort: &Effort,
+    stop: &Stop,
 ) -> Result<Verdict, ReplayError> {
     let begin = Instant::now();
     let mut why = Refuted::NoOrder;
@@ -140,20 +146,25 @@ pub fn confirm(
     for order in &attempt.orders {
         let Some(legs) = attempt.chart.course(attempt.history, order, attempt.goal) else { continue };
         for seed in 0..=effort.chances {
-            if begin.elapsed() >= effort.limit {
+            if begin.elapsed() >= effort.limit || stop.is_set() {
                 why = if best.is_none() { Refuted::TimedOut } else { why };
                 return Ok(best.map_or(Verdict::Refuted(why), |best| Verdict::Confirmed(Box::new(best))));
             }
             let seed = if seed == 0 { 0 } else { effort.seed.wrapping_mul(0x9e37_79b9).wrapping_add(seed) | 1 };
             let steered = steer(&legs, seed, clip, bench)?;
             runs += 1;
+            if steered.outcome == Outcome::Unknown {
+                // It was cut short.
+                continue;
+            }
             let harmful = steered.wrong.is_some();
             // One that does no harm is as good as the one we have.
             if best.is_some() && !harmful {
                 continue;
             }
             let made = as_clip(clip, &steered);
-            match seen(attempt, &made, dir, effort.timeout)? {
+            let left = stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            match seen(attempt, &made, dir, left.map_or(effort.timeout, |left| left.min(effort.timeout)))? {
                 Some(shown) => {
                     let first_try = best.as_ref().map_or(runs == 1, |best| best.first_try);
                     let happened = Happened { clip: made, shown, runs, first_try };
@@ -162,6 +173,8 @@ pub fn confirm(
                     }
                     best = Some(happened);
                 }
+                // Nobody knows what a run that was cut short would have shown.
+                None if stop.is_set() => {}
                 None if best.is_none() => {
                     why = reason(&steered.run);
                     // Chance comes after the anomaly: what did not happen will not.

@@ -128,10 +128,21 @@ pub fn prepare(
     stop: &Stop,
     each: &mut dyn FnMut(u32),
 ) -> Result<Prepared, PrepareError> {
+    prepare_with(store, guest, read_stdin()?, options, stop, each)
+}
+
+/// Makes a program ready that reads this.
+pub fn prepare_with(
+    store: &Store,
+    guest: &Guest,
+    stdin: Vec<u8>,
+    options: &SurveyOptions,
+    stop: &Stop,
+    each: &mut dyn FnMut(u32),
+) -> Result<Prepared, PrepareError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = Program::find(&guest.program, &path)?;
     let scratch = scratch()?;
-    let stdin = read_stdin()?;
     let stdin_file = scratch.path().join("stdin");
     std::fs::write(&stdin_file, &stdin).map_err(PrepareError::Input)?;
     let found = Guest { program: program.path.clone().into_os_string(), args: guest.args.clone() };

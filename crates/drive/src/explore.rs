@@ -23,7 +23,7 @@ use crate::controlled::Prepared;
 use crate::failure::{Signature, Wrong, outcome, wrong};
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec};
-use crate::run::{RunGuestError, Stop, ask_oracle};
+use crate::run::{End, RunGuestError, Stop, ask_oracle};
 use crate::server::{ControlledRun, Inputs, Server, ServerError};
 
 /// How schedules are chosen.
@@ -162,6 +162,10 @@ impl Explored {
     }
 
     fn add(&mut self, done: Done) {
+        // One that was cut short says nothing.
+        if done.outcome == Outcome::Unknown {
+            return;
+        }
         self.tally.add(&done.outcome);
         self.longest = self.longest.max(done.run.answer.steps);
         self.hidden_blocks += done.run.answer.hidden_blocks;
@@ -234,12 +238,17 @@ struct Done {
     difference: Option<String>,
 }
 
+/// Time that a run has at least.
+const LEAST: Duration = Duration::from_millis(50);
+
 /// A server with what it needs to make and judge runs.
 #[derive(Debug)]
 pub struct Bench<'a> {
     server: Server,
     oracle: Option<&'a str>,
     timeout: Duration,
+    /// When runs are cut short, whatever their time.
+    deadline: Option<Instant>,
 }
 
 impl<'a> Bench<'a> {
@@ -256,12 +265,22 @@ impl<'a> Bench<'a> {
         let mut plan = PlanSpec::new(Observe::Nothing, dir);
         plan.images = interventions.armed(images);
         plan.interventions = interventions.in_plan();
-        Ok(Bench { server: Server::start(inputs, &plan, dir)?, oracle, timeout })
+        Ok(Bench { server: Server::start(inputs, &plan, dir)?, oracle, timeout, deadline: None })
+    }
+
+    /// The same, with runs that are cut short when `stop` says so: nobody knows how such a run would have ended.
+    pub fn until(mut self, stop: &Stop) -> Bench<'a> {
+        self.deadline = stop.deadline();
+        self
     }
 
     /// Makes a run and judges it.
     pub fn run(&mut self, request: &ControlRequest) -> Result<(ControlledRun, Outcome, Option<Wrong>), ExploreError> {
-        let run = self.server.run(request, self.timeout)?;
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(LEAST));
+        let run = self.server.run(request, left.map_or(self.timeout, |left| left.min(self.timeout)))?;
+        if run.end == End::TimedOut && left.is_some_and(|left| left < self.timeout) {
+            return Ok((run, Outcome::Unknown, None));
+        }
         let mut label = outcome(&run);
         if let (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) = (self.oracle, label) {
             label = ask_oracle(oracle, self.server.dir(), run.end)?;
@@ -309,10 +328,17 @@ pub fn explore(
 }
 
 /// The server with this number.
-fn bench<'a>(prepared: &Prepared, options: &'a ExploreOptions, job: usize) -> Result<Bench<'a>, ExploreError> {
+fn bench<'a>(
+    prepared: &Prepared,
+    options: &'a ExploreOptions,
+    job: usize,
+    stop: &Stop,
+) -> Result<Bench<'a>, ExploreError> {
     let dir = prepared.scratch.path().join(format!("server-{job}"));
     let oracle = options.oracle.as_deref();
-    Bench::start(&prepared.inputs, &prepared.images, &options.interventions, &dir, oracle, options.timeout)
+    let bench =
+        Bench::start(&prepared.inputs, &prepared.images, &options.interventions, &dir, oracle, options.timeout)?;
+    Ok(bench.until(stop))
 }
 
 /// Makes the run with this number; a second time where that is asked for.
@@ -352,7 +378,7 @@ fn sample(
 ) -> Result<Explored, ExploreError> {
     let begin = Instant::now();
     let mut explored = Explored::default();
-    let mut first = bench(prepared, options, 0)?;
+    let mut first = bench(prepared, options, 0, stop)?;
     let done = one(&mut first, options, kind, 1, 0)?;
     let length = done.run.answer.steps.max(2);
     explored.add(done);
@@ -373,7 +399,7 @@ fn sample(
                         return Ok(None);
                     }
                     if own.is_none() {
-                        own = Some(bench(prepared, options, job)?);
+                        own = Some(bench(prepared, options, job, stop)?);
                     }
                     let Some(bench) = &mut own else { return Ok(None) };
                     Ok(Some(one(bench, options, kind, number, length)?))
@@ -418,7 +444,7 @@ fn search(
 ) -> Result<Explored, ExploreError> {
     let begin = Instant::now();
     let mut explored = Explored::default();
-    let mut bench = bench(prepared, options, 0)?;
+    let mut bench = bench(prepared, options, 0, stop)?;
     let mut search = Search::new(preemptions);
     while explored.schedules() < options.schedules && !is_over(options, &explored, begin, stop) {
         let Some(schedule) = search.next() else {

@@ -3,7 +3,9 @@
 //! Only runs that passed are predicted from: what they hide is what nobody has seen yet. A run that fails by itself is
 //! kept as a clip.
 
-use std::path::{Path, PathBuf};
+pub mod kept;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::Prediction;
@@ -18,10 +20,11 @@ use crate::control::World;
 use crate::controlled::Prepared;
 use crate::failure::{Wrong, outcome, wrong};
 use crate::intervene::Interventions;
-use crate::pursue::pursue;
+use crate::pursue::{Ground, pursue};
 use crate::replay::{Alone, ReplayError, ready};
 use crate::run::{RunGuestError, Stop, ask_oracle};
 use crate::server::ControlledRun;
+use kept::Kept;
 
 /// How to hunt.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub struct HuntOptions {
     pub runs: u32,
     /// Most time for all.
     pub budget: Duration,
+    /// Of this, what is left over for others where harm was found.
+    pub keep_back: Duration,
     /// A shell command that says whether a run passed.
     pub oracle: Option<String>,
     /// Decides all that is left to chance.
@@ -59,6 +64,9 @@ pub enum HuntError {
     /// A directory.
     #[error("cannot make a directory for recorded runs")]
     Dir(#[source] std::io::Error),
+    /// What was found out cannot be kept.
+    #[error("cannot keep what was found out")]
+    Keep(#[source] std::io::Error),
     /// Another part of the hunt ended it.
     #[error("stopped")]
     Stopped,
@@ -169,34 +177,49 @@ pub enum Step<'a> {
     Tried(&'a Figures),
 }
 
-/// Hunts.
+/// Hunts; goes on with what is kept, and keeps what it finds out.
 pub fn hunt(
     prepared: &Prepared,
     options: &HuntOptions,
+    kept: Option<&Kept>,
     stop: &Stop,
     each: &mut dyn FnMut(Step<'_>),
 ) -> Result<Hunted, HuntError> {
     let begin = Instant::now();
     let base = base_clip(prepared, options);
     let mut figures = Figures::default();
-    let mut recorded = Vec::new();
+    let mut recorded: Vec<Recorded> = Vec::new();
+    let cut = stop.by(begin + options.budget);
     for number in 0..options.runs {
+        let before = kept.and_then(|kept| kept.recorded(number));
         // Predictions need time too.
-        if stop.is_set() || (number > 0 && begin.elapsed() >= options.budget / 3) {
+        let late = number > 0 && begin.elapsed() >= options.budget / 3;
+        if before.is_none() && (cut.is_set() || late) {
             break;
         }
-        let run = record(prepared, options, &base, number)?;
+        let Some(run) =
+            before.map_or_else(|| record(prepared, options, &base, number, kept, &cut), |run| Ok(Some(run)))?
+        else {
+            break;
+        };
         figures.tally.add(&run.clip.outcome);
         figures.recording += run.duration;
         recorded.push(run);
         each(Step::Recorded(&figures));
     }
+    let passed = || recorded.iter().filter(|run| run.clip.outcome == Outcome::Pass);
     // A run that takes many times as long as those that were recorded will not end.
-    let longest = recorded.iter().filter(|run| run.clip.outcome == Outcome::Pass).map(|run| run.clip.steps).max();
+    let longest = passed().map(|run| run.clip.steps).max();
     let base = Clip { most_steps: options.most_steps.min(longest.unwrap_or(0).saturating_mul(50).max(50_000)), ..base };
+    // One that takes a little longer may.
+    let slowest = passed().map(|run| run.duration).max().unwrap_or_default();
+    let mut options = options.clone();
+    options.effort.timeout = options.effort.timeout.max(slowest * 10);
+    options.effort.limit = options.effort.limit.max(slowest * 4);
     let dir = prepared.scratch.path().join("hunt");
-    let mut hunted =
-        pursue(recorded, &base, &dir, options, options.budget.saturating_sub(begin.elapsed()), stop, each)?;
+    let ground = Ground { base: &base, dir: &dir, kept };
+    let left = options.budget.saturating_sub(begin.elapsed());
+    let mut hunted = pursue(recorded, ground, &options, left, stop, each)?;
     hunted.figures.recording = figures.recording;
     hunted.elapsed = begin.elapsed();
     Ok(hunted)
@@ -218,11 +241,33 @@ pub fn spec(seed: u64, number: u32) -> Option<Spec> {
     Some(Spec { kind, seed, ..Spec::default() })
 }
 
-fn record(prepared: &Prepared, options: &HuntOptions, base: &Clip, number: u32) -> Result<Recorded, HuntError> {
-    let dir: PathBuf = prepared.scratch.path().join(format!("recorded-{number}"));
+/// Records a run; `None` where it was cut short.
+fn record(
+    prepared: &Prepared,
+    options: &HuntOptions,
+    base: &Clip,
+    number: u32,
+    kept: Option<&Kept>,
+    stop: &Stop,
+) -> Result<Option<Recorded>, HuntError> {
+    let dir = match kept {
+        Some(kept) => kept.run_dir(number),
+        None => prepared.scratch.path().join(format!("recorded-{number}")),
+    };
+    // What is there was not finished.
+    let _ = std::fs::remove_dir_all(&dir);
     let clip = Clip { by_strategy: spec(options.seed, number), ..base.clone() };
     let how = Alone { record: true, ..Alone::default() };
-    record_clip(clip, &dir, options.effort.timeout, how)
+    let left = stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let timeout = left.map_or(options.effort.timeout, |left| left.min(options.effort.timeout));
+    let recorded = record_clip(clip, &dir, timeout, how)?;
+    if recorded.clip.outcome == Outcome::Hang && stop.is_set() {
+        return Ok(None);
+    }
+    if let Some(kept) = kept {
+        kept.keep_run(number, &recorded).map_err(HuntError::Keep)?;
+    }
+    Ok(Some(recorded))
 }
 
 /// Observes a run of a clip, which says how it is judged; its files go to `dir`.

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::btree_map::Entry;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::clip::Clip;
 use crate::confirm::{Attempt, Refuted, Verdict, confirm};
 use crate::course::Chart;
 use crate::explore::Bench;
+use crate::hunt::kept::{Kept, KeptVerdict};
 use crate::hunt::{Figures, HuntError, HuntOptions, Hunted, Recorded, Step, Tried};
 use crate::intervene::Interventions;
 use crate::replay::bench;
@@ -41,6 +43,8 @@ type Key = (Kind, String, Vec<(u32, u32)>);
 /// The instances of one prediction.
 #[derive(Debug, Default)]
 struct Group<'a> {
+    /// What it is called where it is kept.
+    name: String,
     /// Whether one of them is proved.
     proved: bool,
     /// When it was first met.
@@ -52,28 +56,48 @@ struct Group<'a> {
 /// Instances of a prediction that are tried.
 const INSTANCES: usize = 3;
 
-/// Predicts from recorded runs, and makes what is predicted happen. `base` has everything but a schedule; files go to `dir`.
+/// Where a pursuit takes place: `base` has everything but a schedule, files go to `dir`, what was found out before is in
+/// `kept`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    /// The program with its inputs.
+    pub base: &'a Clip,
+    /// For files.
+    pub dir: &'a Path,
+    /// What is known from before, and where what is found out goes.
+    pub kept: Option<&'a Kept>,
+}
+
+/// Predicts from recorded runs, and makes what is predicted happen.
 pub fn pursue(
     recorded: Vec<Recorded>,
-    base: &Clip,
-    dir: &Path,
+    ground: Ground<'_>,
     options: &HuntOptions,
     budget: Duration,
     stop: &Stop,
     each: &mut dyn FnMut(Step<'_>),
 ) -> Result<Hunted, HuntError> {
     let begin = Instant::now();
-    let over = || stop.is_set() || begin.elapsed() >= budget;
+    let stop = &stop.by(begin + budget);
+    let harmful = AtomicBool::new(false);
+    let early = budget.saturating_sub(options.keep_back);
+    let over = || stop.is_set() || (harmful.load(Ordering::Relaxed) && begin.elapsed() >= early);
     let mut figures = Figures::default();
     recorded.iter().for_each(|run| figures.tally.add(&run.clip.outcome));
-    let read: Vec<Option<(History, Chart)>> = recorded.iter().map(|run| read(run, &mut figures)).collect();
-    let told: Vec<Option<Told<'_>>> = read
-        .iter()
-        .map(|read| read.as_ref().map(|(history, chart)| tell(history, chart, options, &mut figures)))
+    // The first is always looked at; of others as many as there is time for.
+    let in_time = |at: usize| at == 0 || (begin.elapsed() < budget / 4 && !stop.is_asked());
+    let read: Vec<Option<(History, Chart)>> =
+        (0..).zip(&recorded).map(|(at, run)| if in_time(at) { read(run, &mut figures) } else { None }).collect();
+    let told: Vec<Option<Told<'_>>> = (0..)
+        .zip(&read)
+        .map(|(at, read)| {
+            let (history, chart) = read.as_ref().filter(|_| in_time(at))?;
+            Some(tell(history, chart, options, &mut figures))
+        })
         .collect();
     let mut groups = unique(&told);
     let before = Instant::now();
-    prove(&told, &mut groups, budget / 4);
+    prove(&told, &mut groups, &stop.by(before + budget / 4));
     figures.analysis += before.elapsed();
     figures.predicted = groups.len() as u64;
     figures.proved = groups.iter().filter(|group| group.proved).count() as u64;
@@ -88,8 +112,8 @@ pub fn pursue(
             let (send, told, groups, next, failed) = (send.clone(), &told, &groups, &next, &failed);
             let over = &over;
             scope.spawn(move || {
-                let dir = dir.join(format!("job-{job}"));
-                let mut pursuit = Pursuit::start(told, base, &dir, options);
+                let dir = ground.dir.join(format!("job-{job}"));
+                let mut pursuit = Pursuit::start(told, Ground { dir: &dir, ..ground }, options, stop);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(group) = groups.get(number).filter(|_| !failed.load(Ordering::Relaxed)) else { break };
@@ -109,6 +133,7 @@ pub fn pursue(
                 Ok(Some((one, scheduling))) => {
                     figures.scheduling += scheduling;
                     figures.count(&one);
+                    harmful.store(figures.harmful > 0, Ordering::Relaxed);
                     tried.push((number, one));
                     each(Step::Tried(&figures));
                 }
@@ -133,23 +158,24 @@ pub fn pursue(
 struct Pursuit<'a, 'c> {
     told: &'a [Option<Told<'a>>],
     schedulers: Vec<Option<Scheduler<'a, 'a>>>,
-    base: &'c Clip,
-    dir: PathBuf,
+    ground: Ground<'c>,
     options: &'c HuntOptions,
     server: Bench<'c>,
+    stop: &'c Stop,
 }
 
 impl<'a, 'c> Pursuit<'a, 'c> {
     /// Starts a server of its own in `dir`.
     fn start(
         told: &'a [Option<Told<'a>>],
-        base: &'c Clip,
-        dir: &Path,
+        ground: Ground<'c>,
         options: &'c HuntOptions,
+        stop: &'c Stop,
     ) -> Result<Pursuit<'a, 'c>, HuntError> {
         let schedulers = told.iter().map(|told| told.as_ref().map(|told| told.outlook.scheduler())).collect();
-        let server = bench(base, &Interventions::default(), &dir.join("server"), options.effort.timeout)?;
-        Ok(Pursuit { told, schedulers, base, dir: dir.to_owned(), options, server })
+        let dir = ground.dir.join("server");
+        let server = bench(ground.base, &Interventions::default(), &dir, options.effort.timeout)?.until(stop);
+        Ok(Pursuit { told, schedulers, ground, options, server, stop })
     }
 
     /// Tries the instances of a prediction until one happens; with the time that orders of events took.
@@ -160,34 +186,47 @@ impl<'a, 'c> Pursuit<'a, 'c> {
     ) -> Result<Option<(Tried, Duration)>, HuntError> {
         let mut result = None;
         let mut scheduling = Duration::ZERO;
+        let is_there = |known: &&KeptVerdict| group.instances.iter().any(|(run, _)| *run == known.run);
+        let known = self.ground.kept.and_then(|kept| kept.verdict(&group.name)).filter(is_there);
         for (number, (run, foreseen)) in group.instances.iter().enumerate() {
             let (Some(Some(told)), Some(Some(scheduler))) = (self.told.get(*run), self.schedulers.get(*run)) else {
                 continue;
             };
             let mut verdict = None;
-            if !over() {
+            let sources = |event: &u32| told.history.sources.get(*event as usize).copied();
+            let events: Vec<u64> = foreseen.prediction.goal.events().iter().filter_map(sources).collect();
+            if let Some(known) = &known {
+                if (known.run, &known.events) != (*run, &events) {
+                    continue;
+                }
+                verdict = Some(known.verdict.clone());
+            } else if !over() {
                 let before = Instant::now();
                 let orders = orders(scheduler, foreseen);
                 scheduling += before.elapsed();
                 let goal = &foreseen.prediction.goal;
                 let attempt = Attempt { goal, history: told.history, chart: told.chart, orders };
-                let mut came = confirm(&attempt, self.base, &mut self.server, &self.dir, &self.options.effort)?;
+                let (base, dir) = (self.ground.base, self.ground.dir);
+                let mut came = confirm(&attempt, base, &mut self.server, dir, &self.options.effort, self.stop)?;
                 if let Verdict::Confirmed(happened) = &mut came {
                     happened.first_try &= number == 0;
                 }
-                verdict = Some(came);
+                // What had no time was not tried.
+                let is_cut = self.stop.is_set() && matches!(came, Verdict::Refuted(Refuted::TimedOut));
+                verdict = Some(came).filter(|_| !is_cut);
             }
             let settled = !matches!(&verdict, Some(Verdict::Refuted(why)) if *why != Refuted::TimedOut);
             if result.is_none() || matches!(verdict, Some(Verdict::Confirmed(_))) {
-                let sources = |event: &u32| told.history.sources.get(*event as usize).copied();
-                let events = foreseen.prediction.goal.events().iter().filter_map(sources).collect();
                 result = Some(Tried { prediction: foreseen.prediction.clone(), run: *run, events, verdict });
             }
-            if settled {
+            if settled || known.is_some() {
                 break;
             }
         }
-        Ok(result.map(|result| (result, scheduling)))
+        if let (Some(kept), None, Some(tried)) = (self.ground.kept, &known, &result) {
+            kept.keep(&group.name, tried).map_err(HuntError::Keep)?;
+        }
+        Ok(result.map(|tried| (tried, scheduling)))
     }
 }
 
@@ -219,7 +258,12 @@ fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
     for (run, told) in told.iter().enumerate().filter_map(|(run, told)| Some((run, told.as_ref()?))) {
         for foreseen in &told.outlook.foreseen {
             met += 1;
-            let group = groups.entry(key(told, foreseen)).or_insert(Group { met, ..Group::default() });
+            let key = key(told, foreseen);
+            let name = || format!("{} {} {:?}", key.0.name(), key.1, key.2);
+            let group = match groups.entry(key.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => free.insert(Group { name: name(), met, ..Group::default() }),
+            };
             let proved = foreseen.prediction.proof.is_some();
             group.proved |= proved;
             // What is proved first, then what has happened: both need no luck.
@@ -235,12 +279,11 @@ fn unique<'a>(told: &'a [Option<Told<'a>>]) -> Vec<Group<'a>> {
 }
 
 /// Looks for a proof of one instance of each prediction, while there is time; those that have one come first.
-fn prove<'a>(told: &'a [Option<Told<'a>>], groups: &mut [Group<'a>], time: Duration) {
-    let begin = Instant::now();
+fn prove<'a>(told: &'a [Option<Told<'a>>], groups: &mut [Group<'a>], stop: &Stop) {
     let mut provers: Vec<Option<Prover<'_>>> = told.iter().map(|_| None).collect();
     for group in groups.iter_mut().filter(|group| !group.proved) {
         for at in 0..group.instances.len() {
-            let Some((run, foreseen)) = group.instances.get_mut(at).filter(|_| begin.elapsed() < time) else { break };
+            let Some((run, foreseen)) = group.instances.get_mut(at).filter(|_| !stop.is_set()) else { break };
             let (Some(Some(told)), Some(prover)) = (told.get(*run), provers.get_mut(*run)) else { continue };
             let prover = prover.get_or_insert_with(|| Prover::new(told.history));
             if let Some(proof) = told.outlook.prove(prover, &foreseen.prediction.goal) {

@@ -11,7 +11,7 @@ use selvedge_findings::{Outcome, Tally};
 use selvedge_trace::{OpenRunError, Process, Run};
 
 use crate::controlled::Prepared;
-use crate::hunt::HuntError;
+use crate::hunt::{HuntError, Recorded};
 use crate::run::Stop;
 use crate::store::{RunRecord, Store, StoreError};
 use crate::vary::{Variety, VaryOptions};
@@ -80,6 +80,15 @@ impl Collected {
     fn count(&self, label: Label) -> usize {
         self.runs.iter().filter(|run| run.label == label).count()
     }
+}
+
+/// Collects from the runs that a hunt recorded.
+pub fn collect_recorded(recorded: &[Recorded], kind: Kind) -> Collected {
+    let mut collected = Collected::default();
+    for run in recorded {
+        collected.add(run.process(), &run.clip.outcome, kind, Labels::Outcome);
+    }
+    collected
 }
 
 /// Runs made for each one that was asked for, while there are none of one sort.

@@ -155,6 +155,8 @@ pub fn ready(clip: &Clip, interventions: &Interventions, dir: &Path, how: Alone)
     let mut command = command_of(&inputs, &plan_file);
     command.stdin(std::fs::File::open(&inputs.stdin).map_err(ReplayError::Prepare)?);
     if !how.inherit {
+        // An interrupt of ours is not for it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let output = |name| std::fs::File::create(dir.join(name)).map(Stdio::from).map_err(ReplayError::Prepare);
         command.stdout(output("stdout")?).stderr(output("stderr")?);
     }

@@ -126,9 +126,12 @@ pub enum RunGuestError {
     },
 }
 
-/// Says when the user wants to stop.
+/// Says when to stop: when the user wants to, or when a time is up.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
 
 impl Stop {
     /// Stops on interrupt and termination. A second interrupt ends us at once.
@@ -136,17 +139,33 @@ impl Stop {
         let stop = Stop::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // The order matters: the first signal finds the flag unset, sets it, and the next one ends us.
-            let end = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.0));
-            let set = signal_hook::flag::register(signal, Arc::clone(&stop.0));
+            let end = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.asked));
+            let set = signal_hook::flag::register(signal, Arc::clone(&stop.asked));
             // Without handlers an interrupt simply ends us.
             drop((end, set));
         }
         stop
     }
 
+    /// The same, and at this time at the latest.
+    pub fn by(&self, deadline: Instant) -> Stop {
+        let deadline = self.deadline.map_or(deadline, |known| known.min(deadline));
+        Stop { asked: Arc::clone(&self.asked), deadline: Some(deadline) }
+    }
+
+    /// When it stops at the latest.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// Whether to stop.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_asked() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Whether the user wants to.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 }
 

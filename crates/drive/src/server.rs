@@ -111,6 +111,8 @@ impl Server {
         let mut command = command_of(inputs, &plan_file);
         command.stdin(shared(&stdin)?).stdout(shared(&outputs[0])?).stderr(shared(&outputs[1])?);
         let start = |source| ServerError::Start { program: inputs.program.clone(), source };
+        // An interrupt of ours is not for it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(start)?;
         let file = |fd: OwnedFd| File::from(fd);
         Ok(Server {

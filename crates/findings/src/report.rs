@@ -134,6 +134,44 @@ pub struct Finding {
     /// Why nothing keeps it from happening, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The id of the finding that leads its bug: those with one root cause have the same ([`crate::bugs`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How the program failed in the run that showed it, with numbers blanked: what tells one failure from another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Switches between threads that the schedule asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<u64>,
+    /// Whether a baseline has its bug, where there was one to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<bool>,
+    /// A guard that was made against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guarded>,
+}
+
+/// A guard that was made against a bug, and how it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// The plan that puts it to use, where one was made.
+    pub plan: Option<String>,
+    /// Whether no run with it failed, and there were some.
+    pub verified: bool,
+    /// Failing schedules of the bug that were run with it.
+    pub clips: u64,
+    /// Of these, how many still failed.
+    pub clips_failed: u64,
+    /// Fresh schedules that were run with it.
+    pub schedules: u64,
+    /// Of these, how many failed.
+    pub failures: u64,
+    /// Of the same schedules without it, how many failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures_without: Option<u64>,
+    /// Why there is none, or why it does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Kind {
@@ -193,6 +231,11 @@ impl Finding {
             refuted: None,
             gist: None,
             why: None,
+            group: None,
+            failure: None,
+            switches: None,
+            known: None,
+            guard: None,
         }
     }
 

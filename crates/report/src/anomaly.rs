@@ -92,7 +92,9 @@ impl<'a> Anomaly<'a> {
         let sides: Option<Vec<Taken>> = order?.into_iter().map(|at| slots.get_mut(at).and_then(Option::take)).collect();
         let mut sides = sides?;
         if let Some((thread, place)) = told.never {
-            let variable = sides.first().and_then(|taken| taken.side.variable.clone());
+            // Of several variables nobody knows which it would have been.
+            let one = told.kind != Kind::AtomicSetViolation;
+            let variable = sides.first().filter(|_| one).and_then(|taken| taken.side.variable.clone());
             let side = Side::never(names, thread, place, access_at(process, place), variable);
             sides.push(Taken { side, number: None, locks: Vec::new(), value: String::new() });
         }

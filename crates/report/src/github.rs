@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use selvedge_findings::bugs::named;
 use selvedge_findings::{Finding, Report};
 
-/// One line for each finding; files below `root` are named from there. Errors are errors, untried predictions notices.
+/// One line for each bug; files below `root` are named from there. Errors are errors, untried predictions notices.
 pub fn annotations(report: &Report, root: &Path) -> Vec<String> {
-    let shown = report.findings.iter().filter(|finding| finding.is_told());
-    shown.map(|finding| annotation(finding, root)).collect()
+    let bugs = named(&report.findings);
+    let leads = bugs.iter().filter_map(|bug| Some((report.findings.get(bug.lead)?, bug.others.len())));
+    leads.filter(|(lead, _)| lead.is_told()).map(|(lead, others)| annotation(lead, others, root)).collect()
 }
 
-fn annotation(finding: &Finding, root: &Path) -> String {
+fn annotation(finding: &Finding, others: usize, root: &Path) -> String {
     let command = if finding.is_error() { "error" } else { "notice" };
     let mut properties = Vec::new();
     let place = finding.accesses.iter().find_map(|access| Some((access.file.as_deref()?, access.line?, access.column)));
@@ -32,6 +34,9 @@ fn annotation(finding: &Finding, root: &Path) -> String {
     }
     lines.push(format!("harm: {}; id {}", finding.harm.words(), finding.id));
     lines.extend(finding.replay.as_ref().map(|replay| format!("again: {replay}")));
+    if others > 0 {
+        lines.push(format!("and {others} more of the same root cause"));
+    }
     format!("::{command} {}::{}", properties.join(","), data(&lines.join("\n")))
 }
 
@@ -67,16 +72,19 @@ mod tests {
         finding.status = Status::Confirmed;
         let mut refuted = finding.clone();
         refuted.status = Status::Refuted;
+        finding.group = Some("1f".into());
+        let same = finding.clone();
         let mut predicted = Finding::new("2f".into(), Kind::Deadlock, Vec::new());
         predicted.replay = Some("100%".into());
         let program = Program { path: "p".into(), build_id: String::new() };
-        let report = Report::new(program, Runs::default(), vec![finding, refuted, predicted]);
+        let report = Report::new(program, Runs::default(), vec![finding, same, refuted, predicted]);
         let lines = annotations(&report, Path::new("/home/me"));
         assert_eq!(
             lines,
             [
                 "::error file=a%2Cb.c,line=4,col=2,title=data race in a%3A%3Ab<c%2C d> / a%3A%3Ab<c%2C d>::\
-                 T1 write x%0A::error:: at /home/me/a,b.c:4%0Aharm: none seen; id 1f",
+                 T1 write x%0A::error:: at /home/me/a,b.c:4%0Aharm: none seen; id 1f%0A\
+                 and 1 more of the same root cause",
                 "::notice title=deadlock::harm: none seen; id 2f%0Aagain: 100%25",
             ]
         );

@@ -1,10 +1,18 @@
 //! Findings as JUnit XML: a suite for the program, a test case for each sort of bug, which fails where there are errors of it.
 
-use selvedge_findings::{Access, Finding, Kind, Report};
+use selvedge_findings::bugs::named;
+use selvedge_findings::{Finding, Kind, Report};
 
-/// The findings as a JUnit document. What was predicted and not tried fails nothing and is told as output.
+use crate::brief::place;
+
+/// The findings as a JUnit document, those with one root cause as one. What was predicted and not tried fails nothing and is
+/// told as output.
 pub fn junit(report: &Report) -> String {
-    let errors = |kind: Kind| report.findings.iter().filter(move |finding| finding.kind == kind && finding.is_error());
+    let bugs: Vec<(&Finding, usize)> = named(&report.findings)
+        .iter()
+        .filter_map(|bug| Some((report.findings.get(bug.lead)?, bug.others.len())))
+        .collect();
+    let errors = |kind: Kind| bugs.iter().filter(move |(lead, _)| lead.kind == kind && lead.is_error());
     let failures = Kind::ALL.iter().filter(|kind| errors(**kind).next().is_some()).count();
     let name = escape(&report.program.path);
     let tests = Kind::ALL.len();
@@ -14,20 +22,19 @@ pub fn junit(report: &Report) -> String {
     for kind in Kind::ALL {
         text.push_str(&format!("    <testcase classname=\"{name}\" name=\"{}\"", kind.name()));
         let mut body = String::new();
-        let all: Vec<&Finding> = errors(*kind).collect();
-        if let Some(first) = all.first() {
+        let all: Vec<&(&Finding, usize)> = errors(*kind).collect();
+        if let Some((first, _)) = all.first() {
             let more = if all.len() == 1 { String::new() } else { format!(" and {} more", all.len() - 1) };
             body.push_str(&format!(
                 "      <failure type=\"{}\" message=\"{}{more}\">",
                 kind.name(),
                 escape(&first.title())
             ));
-            all.iter().for_each(|finding| body.push_str(&escape(&told(finding))));
+            all.iter().for_each(|(lead, others)| body.push_str(&escape(&told(lead, *others))));
             body.push_str("</failure>\n");
         }
-        let remarks =
-            report.findings.iter().filter(|finding| finding.kind == *kind && finding.is_told() && !finding.is_error());
-        let remarks: String = remarks.map(told).collect();
+        let remarks = bugs.iter().filter(|(lead, _)| lead.kind == *kind && lead.is_told() && !lead.is_error());
+        let remarks: String = remarks.map(|(lead, others)| told(lead, *others)).collect();
         if !remarks.is_empty() {
             body.push_str(&format!("      <system-out>{}</system-out>\n", escape(&remarks)));
         }
@@ -40,7 +47,7 @@ pub fn junit(report: &Report) -> String {
     text
 }
 
-fn told(finding: &Finding) -> String {
+fn told(finding: &Finding, others: usize) -> String {
     let mut text = format!("{} [{}]\n", finding.title(), finding.id);
     for access in &finding.accesses {
         text.push_str(&format!("  T{} {} {}", access.thread, access.op, access.variable.as_deref().unwrap_or("")));
@@ -50,15 +57,10 @@ fn told(finding: &Finding) -> String {
     if let Some(replay) = &finding.replay {
         text.push_str(&format!("  again: {replay}\n"));
     }
-    text
-}
-
-fn place(access: &Access) -> String {
-    match (&access.file, access.line, &access.function) {
-        (Some(file), Some(line), _) => format!("{file}:{line}"),
-        (_, _, Some(function)) => function.clone(),
-        _ => "?".to_owned(),
+    if others > 0 {
+        text.push_str(&format!("  and {others} more of the same root cause\n"));
     }
+    text
 }
 
 /// Text in XML 1.0, which has no place for most control characters, escaped or not.
@@ -80,7 +82,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_findings::{Program, Runs, Status};
+    use selvedge_findings::{Access, Program, Runs, Status};
 
     use super::*;
 
@@ -92,9 +94,14 @@ mod tests {
             finding.status = status;
             finding
         };
+        let mut same = finding(Kind::OrderViolation, Status::Confirmed, "not told apart");
+        same.group = Some("b".into());
+        let mut second = finding(Kind::DataRace, Status::Confirmed, "b");
+        second.group = Some("b".into());
         let findings = vec![
             finding(Kind::DataRace, Status::Confirmed, "operator<"),
-            finding(Kind::DataRace, Status::Confirmed, "b"),
+            second,
+            same,
             finding(Kind::Deadlock, Status::Predicted, "c\u{1b}"),
             finding(Kind::LostWakeup, Status::Refuted, "never told"),
         ];
@@ -105,6 +112,7 @@ mod tests {
         assert!(text.contains("message=\"data race in operator&lt; / operator&lt; and 1 more\""), "{text}");
         assert!(text.contains("<system-out>deadlock in c?"), "{text}");
         assert!(text.contains("classname=\"a&amp;b\"") && !text.contains("never told"));
+        assert!(text.contains("and 1 more of the same root cause") && !text.contains("not told apart"), "{text}");
         assert_eq!(
             text.matches("<testcase").count(),
             text.matches("/>\n").count() + text.matches("</testcase>").count()

@@ -15,6 +15,7 @@
 
 pub mod account;
 pub mod anomaly;
+pub mod brief;
 pub mod code_points;
 pub mod columns;
 pub mod critical;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use selvedge_findings::bugs::named;
 use selvedge_findings::{Access, Finding, Frame, Kind, Report, Status};
 use serde_json::{Value, json};
 
@@ -28,10 +29,15 @@ pub struct SarifOptions<'a> {
     pub suite: &'a str,
 }
 
-/// The findings as a SARIF log: errors, and untried predictions as notes.
+/// The findings as a SARIF log: errors, and untried predictions as notes. Those with one root cause are one result.
 pub fn sarif(report: &Report, options: &SarifOptions<'_>) -> Value {
-    let shown = report.findings.iter().filter(|finding| finding.is_told()).take(MOST_RESULTS);
-    let results: Vec<Value> = shown.map(|finding| result(finding, options)).collect();
+    let bugs = named(&report.findings);
+    let of = |at: &usize| report.findings.get(*at);
+    let shown = bugs.iter().filter_map(|bug| {
+        let others: Vec<&Finding> = bug.others.iter().filter_map(of).collect();
+        Some((of(&bug.lead).filter(|lead| lead.is_told())?, others))
+    });
+    let results: Vec<Value> = shown.take(MOST_RESULTS).map(|(lead, others)| result(lead, &others, options)).collect();
     let rules: Vec<Value> = Kind::ALL.iter().map(|kind| rule(*kind)).collect();
     json!({
         "$schema": SCHEMA,
@@ -111,19 +117,22 @@ fn level(finding: &Finding) -> &'static str {
     if finding.is_error() { "error" } else { "note" }
 }
 
-fn result(finding: &Finding, options: &SarifOptions<'_>) -> Value {
+fn result(finding: &Finding, same: &[&Finding], options: &SarifOptions<'_>) -> Value {
     let primary = primary(finding);
     let index = Kind::ALL.iter().position(|kind| *kind == finding.kind).unwrap_or(0);
     let mut result = json!({
         "ruleId": finding.kind.name(),
         "ruleIndex": index,
         "level": level(finding),
-        "message": {"text": message(finding, primary)},
+        "message": {"text": message(finding, primary, same.len())},
         "locations": [],
         "partialFingerprints": {"primaryLocationLineHash": finding.id},
-        "properties": properties(finding),
+        "properties": properties(finding, same),
     });
     let Value::Object(fields) = &mut result else { return result };
+    if let Some(known) = finding.known {
+        fields.insert("baselineState".to_owned(), json!(if known { "unchanged" } else { "new" }));
+    }
     if let Some(access) = primary.and_then(|at| finding.accesses.get(at)) {
         fields.insert("locations".to_owned(), json!([location(access, None, options)]));
     }
@@ -161,7 +170,7 @@ fn words(access: &Access) -> String {
 }
 
 /// The title, then the accesses, with links to the related ones. Brackets of names would be taken for links.
-fn message(finding: &Finding, primary: Option<usize>) -> String {
+fn message(finding: &Finding, primary: Option<usize>, same: usize) -> String {
     let plain = |text: &str| text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]");
     let mut text = format!("{}: ", plain(&finding.title()));
     let mut parts = Vec::new();
@@ -177,13 +186,16 @@ fn message(finding: &Finding, primary: Option<usize>) -> String {
         Status::Confirmed => format!(". It was seen to happen; harm: {}.", finding.harm.words()),
         _ => ". It was predicted and not tried.".to_owned(),
     });
+    if same > 0 {
+        text.push_str(&format!(" And {same} more of the same root cause."));
+    }
     if let Some(replay) = &finding.replay {
         text.push_str(&format!(" Again: {}", plain(replay)));
     }
     text
 }
 
-fn properties(finding: &Finding) -> Value {
+fn properties(finding: &Finding, same: &[&Finding]) -> Value {
     let mut all = serde_json::Map::new();
     let mut add = |name: &str, value: Option<&str>| {
         if let Some(value) = value {
@@ -195,6 +207,13 @@ fn properties(finding: &Finding) -> Value {
     add("pattern", finding.pattern.as_deref());
     add("proved", finding.proved.as_deref());
     add("harm", Some(finding.harm.words()));
+    if !same.is_empty() {
+        let ids: Vec<&str> = same.iter().map(|finding| finding.id.as_str()).collect();
+        all.insert("same_root_cause".to_owned(), json!(ids));
+    }
+    if let Some(guard) = &finding.guard {
+        all.insert("guard".to_owned(), json!(guard));
+    }
     Value::Object(all)
 }
 
@@ -343,6 +362,21 @@ mod tests {
         assert!(text.contains("[read of a\\[1\\] by T1](1)"), "{text}");
         assert_eq!(result["properties"]["replay"], "selvedge replay x.clip");
         assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][0]["id"], result["ruleId"]);
+    }
+
+    #[test]
+    fn what_has_one_root_cause_is_one_result() {
+        let with = |id: &str, group: &str| {
+            let mut finding = race();
+            (finding.id, finding.group) = (id.into(), Some(group.into()));
+            finding
+        };
+        let log = log(vec![with("a", "a"), with("b", "a"), with("c", "c")]);
+        let results = log["runs"][0]["results"].as_array().expect("results");
+        assert_eq!(results.len(), 2);
+        assert_eq!(results[0]["properties"]["same_root_cause"], json!(["b"]));
+        let text = results[0]["message"]["text"].as_str().expect("a text");
+        assert!(text.contains("And 1 more of the same root cause."), "{text}");
     }
 
     #[test]

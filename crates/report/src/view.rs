@@ -237,6 +237,6 @@ pub fn view(names: &Names<'_>, heap: &Heap, event: Event) -> View {
 }
 
 /// Text of the guest, with nothing in it that a terminal would obey.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -11,7 +11,13 @@ use super::shared::{ControlArgs, StoreArgs, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge hunt -- ./prog\n  \
-    selvedge hunt --runs 30 --budget 5m --json findings.json -- ./prog input\n\n\
+    selvedge hunt --runs 30 --budget 5m --json findings.json -- ./prog input\n  \
+    selvedge hunt --baseline findings.json --new-only -- ./prog input\n  \
+    selvedge hunt --resume --budget 10m\n\n\
+    A hunt records runs under varied schedules, predicts what they hide, makes it happen, watches free runs with noise, \
+    and makes and checks a guard for each bug that did harm. Findings with one root cause are one bug. \
+    Ctrl-C ends it with what is known so far; --resume goes on from there. It ends within the budget, and what is \
+    running then gets 5 s and a tenth of the budget to be told.\n\n\
     Runs that pass are enough. What is shown was made to happen: races, deadlocks, lost wake-ups, and orders of events \
     that did harm. Orders that did none are counted, and shown with --all.")]
 pub(crate) struct HuntArgs {
@@ -24,6 +30,24 @@ pub(crate) struct HuntArgs {
     /// Decides all that is left to chance
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Findings that are known already, as --json wrote them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Show only bugs that the baseline does not have; without any the exit code is 0
+    #[arg(long, requires = "baseline")]
+    pub(crate) new_only: bool,
+    /// Make no guards
+    #[arg(long)]
+    pub(crate) no_guard: bool,
+    /// Fresh schedules that each guard is checked with
+    #[arg(long, default_value_t = 300, value_name = "N")]
+    pub(crate) guard_schedules: u64,
+    /// Do not watch free runs with noise
+    #[arg(long)]
+    pub(crate) no_detect: bool,
+    /// Go on with the last hunt that was interrupted or had no time for all
+    #[arg(long, conflicts_with = "guest")]
+    pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) trying: TryArgs,
     /// How many survey runs to make
@@ -37,7 +61,7 @@ pub(crate) struct HuntArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "resume", trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 
@@ -68,6 +92,9 @@ pub(crate) struct TryArgs {
     /// Show everything that was made to happen, harmful or not
     #[arg(long)]
     pub(crate) all: bool,
+    /// List every finding of each bug
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -28,3 +28,18 @@ pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) findings: FindingsArgs,
 }
+
+impl OutputArgs {
+    /// The same files, wherever we are.
+    pub(crate) fn absolute(self) -> OutputArgs {
+        let absolute = |path: Option<PathBuf>| path.map(|path| std::path::absolute(&path).unwrap_or(path));
+        OutputArgs {
+            html: absolute(self.html),
+            json: absolute(self.json),
+            sarif: absolute(self.sarif),
+            junit: absolute(self.junit),
+            github: self.github,
+            findings: self.findings,
+        }
+    }
+}

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<u8, Failure> {
         patterns: None,
         jobs: 1,
         all: false,
+        verbose: false,
         output: OutputArgs::default(),
     };
     pursued::tell(&hunted, &store, &clip, &trying, Outlet::open(&trying.output, "demo")?)?;
@@ -111,6 +112,7 @@ fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedg
     let options = HuntOptions {
         runs: RUNS,
         budget: Duration::from_secs(30),
+        keep_back: Duration::ZERO,
         oracle: None,
         seed: 1,
         effort: Effort { timeout: TIMEOUT, ..Effort::default() },
@@ -119,7 +121,7 @@ fn pursue(store: &Store, program: &Path) -> Result<(Hunted, HuntOptions, selvedg
         patterns: Vec::new(),
         jobs: 1,
     };
-    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
+    let hunted = hunt(&prepared, &options, None, &stop, &mut |_| {}).map_err(|error| Failure::internal(&error))?;
     let clip = base_clip(&prepared, &options);
     Ok((hunted, options, clip))
 }

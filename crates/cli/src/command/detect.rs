@@ -20,7 +20,7 @@ use selvedge_report::in_act::{Images, InAct, SitePlace};
 use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
-use crate::command::pursued;
+use crate::command::made;
 use crate::messages::{Failure, Live, note};
 use crate::outlet::Outlet;
 
@@ -110,6 +110,7 @@ fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Cl
     let options = HuntOptions {
         runs: 4,
         budget: CLIP_BUDGET,
+        keep_back: Duration::ZERO,
         oracle: None,
         seed,
         effort: Effort { chances: 2, limit: Duration::from_secs(2), timeout, seed },
@@ -118,8 +119,8 @@ fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Cl
         patterns: Vec::new(),
         jobs: 1,
     };
-    let hunted = hunt(&prepared, &options, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
-    let clips = pursued::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
+    let hunted = hunt(&prepared, &options, None, &stop, &mut |_| {}).map_err(|error| error.to_string())?;
+    let clips = made::clips_of(&hunted, store, &base_clip(&prepared, &options), ids);
     clips.map_err(|_| "clips cannot be written".to_owned())
 }
 
@@ -149,6 +150,31 @@ fn shown(detected: &Detected) -> Vec<Shown<'_>> {
         }
     }
     order.into_iter().filter_map(|id| shown.remove(&id)).collect()
+}
+
+/// Every race as a finding with its report, for a hunt that watched.
+pub(crate) fn findings(detected: &Detected, guest: &Guest) -> Vec<(Finding, String)> {
+    let words = std::iter::once(&guest.program).chain(&guest.args);
+    let guest: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+    let again =
+        format!("selvedge detect --again --heuristic location --strength 1000 --runs 20 -- {}", guest.join(" "));
+    let mut findings = Vec::new();
+    for one in shown(detected) {
+        let lines = vec![
+            format!(
+                "Seen {} times in {} free runs, first with the noise of seed {}.",
+                one.count, one.runs, one.first.seed
+            ),
+            format!("Look for it again: {again}"),
+        ];
+        let mut finding = one.finding;
+        finding.replay = Some(again.clone());
+        let mut text = Vec::new();
+        if one.in_act.write(&lines, &mut text).is_ok() {
+            findings.push((finding, String::from_utf8_lossy(&text).into_owned()));
+        }
+    }
+    findings
 }
 
 fn show(

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod bugs;
 pub(crate) mod build;
 pub(crate) mod cargo;
 pub(crate) mod cc;
@@ -16,11 +17,13 @@ pub(crate) mod heal;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod latest;
+pub(crate) mod made;
 pub(crate) mod man;
 pub(crate) mod minimize;
 pub(crate) mod output;
 pub(crate) mod page;
 pub(crate) mod patch;
+pub(crate) mod phases;
 pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod pursued;

@@ -12,11 +12,21 @@ use crate::args::OutputArgs;
 use crate::command::page::{Extra, page};
 use crate::messages::{Failure, note};
 
-/// Writes the findings of a command everywhere they were asked for; a page also has something `extra`.
-pub(crate) fn deliver(report: &Report, args: &OutputArgs, command: &str, extra: &Extra<'_>) -> Result<(), Failure> {
+/// Writes the findings of a command everywhere they were asked for; with `new_only` what a baseline has is in the JSON alone, which
+/// may be the next baseline. A page also has something `extra`.
+pub(crate) fn deliver(
+    report: &Report,
+    new_only: bool,
+    args: &OutputArgs,
+    command: &str,
+    extra: &Extra<'_>,
+) -> Result<(), Failure> {
     if let Some(file) = &args.json {
         write(file, &serde_json::to_vec_pretty(report).map_err(|error| Failure::internal(&error))?)?;
     }
+    let mut report = report.clone();
+    report.findings.retain(|finding| !(new_only && finding.known == Some(true)));
+    let report = &report;
     if let Some(file) = &args.sarif {
         let options = SarifOptions { version: env!("CARGO_PKG_VERSION"), root: &root(), suite: command };
         let log = sarif(report, &options);

@@ -13,7 +13,7 @@ use selvedge_analyze::{Goal, History, Names, Op};
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::scratch;
 use selvedge_drive::hunt::{HuntOptions, Recorded};
-use selvedge_drive::pursue::pursue;
+use selvedge_drive::pursue::{Ground, pursue};
 use selvedge_drive::record::RUN_CLIP;
 use selvedge_drive::run::Stop;
 use selvedge_drive::store::Store;
@@ -21,7 +21,7 @@ use selvedge_findings::{Access, ExitCode, Finding, Program, Report, Runs};
 use selvedge_trace::Run;
 
 use crate::args::PredictArgs;
-use crate::command::pursued;
+use crate::command::{made, pursued};
 use crate::messages::{Failure, Live, note};
 use crate::outlet::Outlet;
 
@@ -76,9 +76,9 @@ fn from_runs(args: &PredictArgs, outlet: Outlet<'_>) -> Result<u8, Failure> {
             let events = |foreseen: &Foreseen| foreseen.prediction.goal.events();
             let source = |event: u32| history.sources.get(event as usize).copied();
             let wanted = outlook.foreseen.iter().flat_map(events).filter_map(source).collect();
-            let known = pursued::accesses(process, &wanted);
+            let known = made::accesses(process, &wanted);
             let named = |events: Vec<u64>, kind| {
-                pursued::as_finding(kind, events.iter().filter_map(|event| known.get(event)).cloned().collect())
+                made::as_finding(kind, events.iter().filter_map(|event| known.get(event)).cloned().collect())
             };
             listed.extend(findings(&history, &outlook, named));
         }
@@ -97,6 +97,7 @@ fn from_runs(args: &PredictArgs, outlet: Outlet<'_>) -> Result<u8, Failure> {
     let options = HuntOptions {
         runs: 0,
         budget: args.budget,
+        keep_back: Duration::ZERO,
         oracle: args.trying.oracle.clone().or_else(|| base.oracle.clone()),
         seed: 1,
         effort: pursued::effort(&args.trying, 1),
@@ -109,7 +110,8 @@ fn from_runs(args: &PredictArgs, outlet: Outlet<'_>) -> Result<u8, Failure> {
     let stop = Stop::on_signals();
     let mut live = Live::new();
     let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step);
-    let hunted = pursue(controlled, &base, dir.path(), &options, args.budget, &stop, &mut each);
+    let ground = Ground { base: &base, dir: dir.path(), kept: None };
+    let hunted = pursue(controlled, ground, &options, args.budget, &stop, &mut each);
     live.end();
     let hunted = hunted.map_err(|error| Failure::usage(&error))?;
     pursued::tell(&hunted, &store, &base, &args.trying, outlet)

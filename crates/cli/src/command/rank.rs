@@ -9,9 +9,12 @@ use selvedge_analyze::graph::rank::{Evidence, Label, PointNo, Ranking, Sample, S
 use selvedge_analyze::graph::value::BuildId;
 use selvedge_analyze::graph::{Depth, Granularity, Graph, Kind, Node, Rules, export, file};
 use selvedge_drive::controlled::{Prepared, SurveyOptions, prepare};
+use selvedge_drive::hunt::Recorded;
 use selvedge_drive::plan::DEFAULT_MEMORY_LIMIT_MB;
 use selvedge_drive::program::hex;
-use selvedge_drive::rank::{CollectOptions, Collected, Judged, Labels, collect_program, collect_runs};
+use selvedge_drive::rank::{
+    CollectOptions, Collected, Judged, Labels, collect_program, collect_recorded, collect_runs,
+};
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_drive::vary::VaryOptions;
@@ -272,6 +275,18 @@ fn ranked(
     }
     let failed = tally.fail + tally.hang;
     Ok(if failed > 0 { ExitCode::Findings.code() } else { ExitCode::Success.code() })
+}
+
+/// The ranking of the runs that a hunt recorded.
+pub(crate) fn of_recorded(recorded: &[Recorded]) -> Result<Vec<RankedPoint>, Failure> {
+    let kind = Kind { depth: Depth::default(), granularity: Granularity::Word, rules: Rules::Coherent };
+    let collected = collect_recorded(recorded, kind);
+    let mut lines = Lines::new(&collected.images.iter().map(|(id, path)| (id, path.as_path())).collect::<Vec<_>>());
+    let samples: Vec<Sample<'_>> =
+        collected.runs.iter().map(|run| Sample { graph: &run.graph, label: run.label }).collect();
+    let ranking = rank(&samples, Score::default(), |build_id, offset| lines.number(build_id, offset))
+        .map_err(|error| Failure::internal(&error))?;
+    Ok(named(&ranking, Ground { failing: ranking.failing, passing: ranking.passing }, &lines))
 }
 
 fn short(path: &str) -> String {

@@ -70,6 +70,8 @@ pub struct DetectOptions {
     pub plan_only: Option<PathBuf>,
     /// Whether the program's output is thrown away.
     pub silent: bool,
+    /// What the program reads; our own standard input where nothing is named.
+    pub stdin: Option<PathBuf>,
 }
 
 impl Default for DetectOptions {
@@ -92,6 +94,7 @@ impl Default for DetectOptions {
             resurvey: false,
             plan_only: None,
             silent: false,
+            stdin: None,
         }
     }
 }
@@ -212,7 +215,10 @@ pub fn detect(
     let found = Guest { program: program.path.clone().into_os_string(), args: guest.args.clone() };
     let create = |source| StoreError::Create { path: store.dir().to_owned(), source };
     let scratch = tempfile::Builder::new().prefix("detect-").tempdir_in(store.dir()).map_err(create)?;
-    let mut input = GuestInput::many(scratch.path().join("stdin"));
+    let mut input = match &options.stdin {
+        Some(file) => GuestInput::Reopen(file.clone()),
+        None => GuestInput::many(scratch.path().join("stdin")),
+    };
     let request = SurveyRequest {
         guest: &found,
         program: &program,

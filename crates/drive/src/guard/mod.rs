@@ -2,7 +2,7 @@
 //!
 //! [`table`] writes the table, [`keys`] names the sites of a build, [`compile`] puts both together, [`deploy`] makes a plan of it.
 //! [`train`] makes runs that learn and reads their logs ([`log`]); [`site_names`] says what the numbers in a log mean,
-//! [`violations`] adds logs up. [`patch`] guards one bug. [`colours`] and [`expose`] learn from recorded
+//! [`violations`] adds logs up. [`patch`] guards one bug, [`tolerate`] does so in a hunt. [`colours`] and [`expose`] learn from recorded
 //! runs ([`traced`], [`keyring`]).
 
 pub mod choose;
@@ -17,6 +17,7 @@ pub mod log;
 pub mod patch;
 pub mod site_names;
 pub mod table;
+pub mod tolerate;
 pub mod traced;
 pub mod train;
 pub mod violations;

@@ -25,6 +25,8 @@ use crate::explore::{ExploreError, ExploreOptions, Explored, Strategy, explore};
 use crate::failure::Wrong;
 use crate::guard::colours::learn_colours;
 use crate::guard::compile::{CompileError, Guard, GuardHow};
+use crate::guard::deploy::DeployError;
+use crate::guard::file::InvariantsError;
 use crate::guard::keys::Keyed;
 use crate::guard::site_names::{FrameName, SiteNames};
 use crate::guard::train::{TrainError, TrainOptions, Trained, train};
@@ -131,6 +133,12 @@ pub enum PatchError {
     /// A check.
     #[error(transparent)]
     Explore(#[from] ExploreError),
+    /// The invariants.
+    #[error(transparent)]
+    Save(#[from] InvariantsError),
+    /// The plan's files.
+    #[error(transparent)]
+    Deploy(#[from] DeployError),
 }
 
 /// What is known of the sites that are meant, and of all that touch the same memory.

@@ -250,6 +250,7 @@ pub fn train(
 ) -> Result<Trained, TrainError> {
     let begin = Instant::now();
     let mut school = School::open(prepared, options)?;
+    school.controlled = school.controlled.take().map(|bench| bench.until(stop));
     let mut trained = Trained { invariants: known, ..Trained::default() };
     if trained.invariants.program.is_empty() {
         let name = prepared.program.path.file_name().unwrap_or_default();

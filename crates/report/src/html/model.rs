@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_findings::{Access, Finding, Harm, Kind, RankedPoint, Report, Status};
+use selvedge_findings::{Access, Finding, Guarded, Harm, Kind, RankedPoint, Report, Status};
 
 use super::source::{CodeLine, Files};
 use super::{MOST_LISTED, MOST_TOLD, PageOptions, plot, timeline};
@@ -107,6 +107,11 @@ pub(super) struct Item {
     /// Why there is no account.
     problem: String,
     commands: Vec<(&'static str, String)>,
+    /// How a guard against it did.
+    guard: String,
+    /// Whether it is told below the finding that leads its bug.
+    is_other: bool,
+    is_known: bool,
 }
 
 pub(super) struct AccessItem {
@@ -222,9 +227,14 @@ pub(super) fn order(findings: &[Finding]) -> Vec<usize> {
             *known = index;
         }
     }
-    let mut order: Vec<usize> = best.into_values().collect();
-    // What the command put first stays first among its like.
-    order.sort_by_key(|index| (findings.get(*index).map_or(u32::MAX, weight) / 10, *index));
+    let key = |index: &usize| {
+        let finding = findings.get(*index);
+        let lead = finding.and_then(|finding| best.get(finding.group.as_deref()?)).copied().unwrap_or(*index);
+        (finding.map_or(u32::MAX, weight) / 10, lead, lead != *index, *index)
+    };
+    // What the command put first stays first among its like; a finding comes after the one that leads its bug.
+    let mut order: Vec<usize> = best.values().copied().collect();
+    order.sort_by_cached_key(key);
     order
 }
 
@@ -285,8 +295,13 @@ fn verdict(report: &Report, shown: &[&Finding], curve: &[usize]) -> String {
         let members = plural(curve.iter().sum::<usize>() as u64, "member", "members");
         return format!("{members} of the invariants learnt from {}.", plural(curve.len() as u64, "run", "runs"));
     }
-    let errors: Vec<&&Finding> = shown.iter().filter(|finding| finding.is_error()).collect();
-    let harmful = errors.iter().filter(|finding| finding.harm != Harm::NoneSeen).count() as u64;
+    // Findings with one root cause are one bug.
+    let bugs = |wanted: &dyn Fn(&Finding) -> bool| {
+        let of = |finding: &&&Finding| finding.is_error() && wanted(finding);
+        let name = |finding: &&Finding| finding.group.clone().unwrap_or_else(|| finding.id.clone());
+        shown.iter().filter(of).map(name).collect::<BTreeSet<String>>().len() as u64
+    };
+    let (errors, harmful) = (bugs(&|_| true), bugs(&|finding| finding.harm != Harm::NoneSeen));
     let predicted = shown.iter().filter(|finding| finding.status == Status::Predicted).count() as u64;
     if report.ranking.is_some() && shown.is_empty() {
         return match report.runs.fail + report.runs.hang {
@@ -294,7 +309,7 @@ fn verdict(report: &Report, shown: &[&Finding], curve: &[usize]) -> String {
             failed => format!("{} failed; the likely places are ranked below.", plural(failed, "run", "runs")),
         };
     }
-    match (errors.len() as u64, harmful, predicted) {
+    match (errors, harmful, predicted) {
         (0, _, 0) => match report.runs.total {
             0 => "Nothing was found.".to_owned(),
             total => format!("Nothing was found in {}.", plural(total, "run", "runs")),
@@ -302,10 +317,10 @@ fn verdict(report: &Report, shown: &[&Finding], curve: &[usize]) -> String {
         (0, _, predicted) => {
             format!("{}, none of them made to happen.", plural(predicted, "prediction", "predictions"))
         }
-        (bugs, 0, _) => format!("{} made to happen; no harm seen.", plural(bugs, "finding", "findings")),
-        (1, 1, _) => "1 finding made to happen, and it did harm.".to_owned(),
-        (bugs, harmful, _) if bugs == harmful => format!("{bugs} findings made to happen, each with harm."),
-        (bugs, harmful, _) => format!("{} made to happen; {harmful} did harm.", plural(bugs, "finding", "findings")),
+        (bugs, 0, _) => format!("{} made to happen; no harm seen.", plural(bugs, "bug", "bugs")),
+        (1, 1, _) => "1 bug made to happen, and it did harm.".to_owned(),
+        (bugs, harmful, _) if bugs == harmful => format!("{bugs} bugs made to happen, each with harm."),
+        (bugs, harmful, _) => format!("{} made to happen; {harmful} did harm.", plural(bugs, "bug", "bugs")),
     }
 }
 
@@ -489,6 +504,9 @@ impl Maker<'_> {
             timeline,
             problem,
             commands: commands(finding),
+            guard: finding.guard.as_ref().map(guard_words).unwrap_or_default(),
+            is_other: finding.group.as_ref().is_some_and(|group| *group != finding.id),
+            is_known: finding.known == Some(true),
         }
     }
 
@@ -539,9 +557,37 @@ fn commands(finding: &Finding) -> Vec<(&'static str, String)> {
     if let Some(clip) = &finding.clip {
         let clip = printable(&quoted(clip));
         all.push(("Debug it", format!("selvedge replay --gdb {clip}")));
-        all.push(("Guard against it", format!("selvedge patch {clip}")));
+        match finding.guard.as_ref().and_then(|guard| guard.plan.as_ref().filter(|_| guard.verified)) {
+            Some(plan) => {
+                all.push(("Run with its guard", format!("export SELVEDGE_PLAN={}", printable(&quoted(plan)))))
+            }
+            None => all.push(("Guard against it", format!("selvedge patch {clip}"))),
+        }
     }
     all
+}
+
+/// How a guard did, in words.
+fn guard_words(guard: &Guarded) -> String {
+    let without = match guard.failures_without {
+        Some(failures) => format!(" (without it {failures} of them fail)"),
+        None => String::new(),
+    };
+    let clips = plural(guard.clips, "failing schedule", "failing schedules");
+    let fresh = plural(guard.schedules, "fresh one", "fresh ones");
+    let held = match guard.verified {
+        true => format!("It holds: {clips} and {fresh} pass with it{without}."),
+        false => format!(
+            "It does not hold: with it {} of {clips} and {} of {fresh} fail.",
+            guard.clips_failed, guard.failures
+        ),
+    };
+    match (&guard.plan, &guard.why) {
+        (None, Some(why)) => format!("None could be made: {}.", printable(why).trim_end_matches('.')),
+        (None, None) => "None could be made.".to_owned(),
+        (Some(_), Some(why)) => format!("{held} {}", printable(why)),
+        (Some(_), None) => held,
+    }
 }
 
 fn capital(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Pages of findings that are made up, with accounts that are.
 
 use selvedge_events::ThreadIx;
-use selvedge_findings::{Access, Finding, Harm, Held, Kind, Program, RankedPoint, Report, Runs, Status};
+use selvedge_findings::{Access, Finding, Guarded, Harm, Held, Kind, Program, RankedPoint, Report, Runs, Status};
 
 use super::*;
 use crate::account::{LockSpan, Spot, Timeline};
@@ -111,7 +111,7 @@ fn an_account_is_told_row_by_row() {
         "<tr class=\"undone\"",
         "waits for m",
         "Not drawn: 9 events further away and 1 event of one thread alone.",
-        "1 finding made to happen, and it did harm.",
+        "1 bug made to happen, and it did harm.",
         "4 runs: 3 passed 1 failed",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
@@ -147,9 +147,31 @@ fn the_worst_comes_first_and_one_bug_once() {
     assert_eq!(ids, ["both", "crash", "predicted", "harmless", "refuted"]);
     let text = content(&page(&report, &[]));
     assert!(text.contains("1 finding is the same bug as one that is shown."));
-    assert!(text.contains("2 findings made to happen; 1 did harm."));
+    assert!(text.contains("2 bugs made to happen; 1 did harm."));
     assert_eq!(text.matches("<details class=\"finding").count(), 5);
     assert_eq!(text.matches(" open>").count(), 1, "the first error");
+}
+
+#[test]
+fn findings_of_one_bug_are_told_together() {
+    let mut all = vec![
+        finding("lead", Kind::AtomicityViolation, Status::Confirmed, Harm::Crash),
+        finding("apart", Kind::DataRace, Status::Confirmed, Harm::NoneSeen),
+        finding("other", Kind::DataRace, Status::Confirmed, Harm::NoneSeen),
+    ];
+    all[0].group = Some("lead".into());
+    all[2].group = Some("lead".into());
+    let guard = Guarded { plan: Some("a plan".into()), verified: true, clips: 1, schedules: 100, ..Guarded::default() };
+    all[0].guard = Some(guard);
+    all[1].known = Some(true);
+    let report = report(all);
+    let ids: Vec<&str> = told(&report).into_iter().map(|index| report.findings[index].id.as_str()).collect();
+    assert_eq!(ids, ["lead", "other", "apart"]);
+    let text = content(&page(&report, &[]));
+    assert!(text.contains("2 bugs made to happen; 1 did harm."), "{text}");
+    assert_eq!(text.matches("class=\"finding confirmed other\"").count(), 1);
+    assert!(text.contains("It holds: 1 failing schedule and 100 fresh ones pass with it."), "{text}");
+    assert!(text.contains("SELVEDGE_PLAN=") && text.contains(">known</span>"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! What a hunt does beside predicting: it watches free runs with noise, ranks lines by the runs that it has, and makes a guard for each
+//! bug that did harm. Each phase has a share of the budget and says what it did in one line.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use selvedge_analyze::invariant::select::Selection;
+use selvedge_drive::clip::Clip;
+use selvedge_drive::controlled::Prepared;
+use selvedge_drive::detect::{DetectOptions, detect as watch};
+use selvedge_drive::explore::ExploreOptions;
+use selvedge_drive::guard::compile::{GuardHow, Mode};
+use selvedge_drive::guard::patch::CheckOptions;
+use selvedge_drive::guard::tolerate::{TolerateOptions, tolerate};
+use selvedge_drive::guard::train::{Schedules, TrainOptions};
+use selvedge_drive::hunt::Hunted;
+use selvedge_drive::run::{Guest, Stop};
+use selvedge_drive::store::Store;
+use selvedge_findings::{Guarded, Harm, RankedPoint};
+use selvedge_report::view::printable;
+
+use crate::args::HuntArgs;
+use crate::command::bugs::{Bug, Bugs, GUARD};
+use crate::command::guarding::counted;
+use crate::command::{detect as detecting, rank as ranking};
+use crate::messages::{Failure, note};
+use crate::outlet::Outlet;
+
+/// What phases have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Hunting<'a> {
+    pub(crate) args: &'a HuntArgs,
+    pub(crate) store: &'a Store,
+    pub(crate) guest: &'a Guest,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) stop: &'a Stop,
+    /// When the hunt began.
+    pub(crate) begin: Instant,
+}
+
+impl Hunting<'_> {
+    /// Time that is left of the budget.
+    fn left(&self) -> Duration {
+        self.args.budget.saturating_sub(self.begin.elapsed())
+    }
+}
+
+/// Time below which a phase is not worth while.
+const LEAST: Duration = Duration::from_millis(500);
+
+/// Watches free runs with noise; what is seen joins the bugs.
+pub(crate) fn detect(hunting: &Hunting<'_>, share: Duration, bugs: &mut Bugs, outlet: &mut Outlet<'_>) {
+    /// Runs that are enough.
+    const RUNS: u32 = 20;
+    if hunting.args.no_detect {
+        return;
+    }
+    let share = share.min(hunting.left());
+    if share < LEAST || hunting.stop.is_asked() {
+        return note("noise: no time for free runs");
+    }
+    let options = DetectOptions {
+        runs: RUNS,
+        seed: hunting.args.seed,
+        timeout: Some(hunting.args.trying.timeout),
+        silent: true,
+        stdin: Some(hunting.prepared.inputs.stdin.clone()),
+        ..DetectOptions::default()
+    };
+    let begin = Instant::now();
+    let stop = hunting.stop.by(begin + share);
+    let detected = match watch(hunting.store, hunting.guest, &options, &stop, &mut |_| {}) {
+        Ok(detected) => detected,
+        Err(error) => return note(&format!("noise: free runs could not be watched: {error}")),
+    };
+    let seen = detecting::findings(&detected, hunting.guest);
+    let races = seen.len();
+    let mut new = 0;
+    for (finding, text) in seen.into_iter().filter(|(finding, _)| !outlet.hides(finding)) {
+        new += u32::from(bugs.join(finding, text));
+    }
+    let runs = detected.each.len();
+    note(&format!(
+        "noise: {}, {} seen in the act, {new} of them new; {:.1} s",
+        counted(runs, "free run"),
+        counted(races, "race"),
+        begin.elapsed().as_secs_f64()
+    ));
+}
+
+/// Ranks lines by the recorded runs, where some passed and some failed.
+pub(crate) fn rank(hunting: &Hunting<'_>, hunted: &Hunted) -> Result<Option<Vec<RankedPoint>>, Failure> {
+    let tally = &hunted.figures.tally;
+    if tally.pass == 0 || tally.fail + tally.hang == 0 {
+        return Ok(None);
+    }
+    if hunting.left() < LEAST {
+        note("ranking: no time");
+        return Ok(None);
+    }
+    let begin = Instant::now();
+    let points = ranking::of_recorded(&hunted.recorded)?;
+    note(&format!(
+        "ranking: {} by {} passing and {} failing runs; {:.1} s",
+        counted(points.len(), "line"),
+        tally.pass,
+        tally.fail + tally.hang,
+        begin.elapsed().as_secs_f64()
+    ));
+    Ok(Some(points).filter(|points| !points.is_empty()))
+}
+
+/// The top of a ranking.
+pub(crate) fn ranking_text(points: Option<&[RankedPoint]>) -> String {
+    /// Lines that are shown.
+    const TOP: usize = 3;
+    let Some(points) = points else { return String::new() };
+    let mut text = String::from("\nMost suspicious lines, by what failing runs have and passing runs have not:\n");
+    for point in points.iter().take(TOP) {
+        let file = point.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file)).unwrap_or("?");
+        let line = point.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let function = point.function.as_ref().map(|function| format!(" in {function}")).unwrap_or_default();
+        let place = printable(&format!("{file}{line}{function}"));
+        text.push_str(&format!("{:>3}  {place}  {:.2}\n     {}\n", point.rank, point.score, printable(&point.why)));
+    }
+    text.push('\n');
+    text
+}
+
+/// Makes a guard for each bug that did harm, and checks it.
+pub(crate) fn guard(hunting: &Hunting<'_>, bugs: &mut Bugs) {
+    let harmful = bugs.shown.iter().filter(|bug| is_for_a_guard(bug)).count();
+    if hunting.args.no_guard || harmful == 0 {
+        return;
+    }
+    let begin = Instant::now();
+    let (mut done, mut holds) = (0, 0);
+    for bug in bugs.shown.iter_mut().filter(|bug| is_for_a_guard(bug)) {
+        let share = hunting.left() / u32::try_from(harmful - done).unwrap_or(1).max(1);
+        done += 1;
+        let guarded = if share < LEAST || hunting.stop.is_asked() {
+            Guarded { why: Some("there was no time for one".to_owned()), ..Guarded::default() }
+        } else {
+            against(hunting, bug, share)
+        };
+        holds += usize::from(guarded.verified);
+        bug.lines.push(format!("{GUARD}    {}", words(&guarded, &hunting.prepared.program.path)));
+        bug.lead.guard = Some(guarded);
+    }
+    note(&format!("guards: {holds} of {harmful} hold; {:.1} s", begin.elapsed().as_secs_f64()));
+}
+
+fn is_for_a_guard(bug: &Bug) -> bool {
+    bug.lead.harm != Harm::NoneSeen && bug.lead.clip.is_some()
+}
+
+/// A guard against one bug.
+fn against(hunting: &Hunting<'_>, bug: &Bug, share: Duration) -> Guarded {
+    /// Runs to learn from.
+    const TRAINING: u32 = 40;
+    /// Failing clips of a bug that are run.
+    const CLIPS: usize = 10;
+    let all = std::iter::once(&bug.lead).chain(&bug.others).filter(|finding| finding.harm != Harm::NoneSeen);
+    let clips: Vec<Clip> =
+        all.filter_map(|finding| Clip::load(finding.clip.as_deref()?.as_ref()).ok()).take(CLIPS).collect();
+    let Some(clip) = clips.first() else { return Guarded::default() };
+    let args = hunting.args;
+    let training = TrainOptions {
+        runs: TRAINING,
+        until_converged: false,
+        enough: None,
+        oracle: clip.oracle.clone(),
+        timeout: args.trying.timeout,
+        schedules: Schedules::Controlled,
+        seed: args.seed,
+        most_steps: clip.most_steps,
+        world: clip.world,
+        colours: BTreeSet::new(),
+        selection: Selection::default(),
+    };
+    let explore = ExploreOptions {
+        // Other schedules than those of the training.
+        seed: args.seed.wrapping_add(0x5eed),
+        oracle: clip.oracle.clone(),
+        timeout: args.trying.timeout,
+        most_steps: clip.most_steps,
+        world: clip.world,
+        ..ExploreOptions::default()
+    };
+    let dir: PathBuf = hunting.store.dir().join("guards");
+    if let Err(error) = std::fs::create_dir_all(&dir) {
+        return Guarded { why: Some(error.to_string()), ..Guarded::default() };
+    }
+    let options = TolerateOptions {
+        training,
+        how: GuardHow { mode: Mode::Guard, ..GuardHow::default() },
+        checks: CheckOptions { schedules: args.guard_schedules, against: false, explore },
+        dir,
+    };
+    tolerate(hunting.prepared, hunting.store, &bug.lead, &clips, &options, (share, hunting.stop))
+}
+
+/// How a guard did, without comfort.
+fn words(guarded: &Guarded, program: &std::path::Path) -> String {
+    let Some(plan) = &guarded.plan else {
+        return format!("none: {}", guarded.why.as_deref().unwrap_or("it could not be made"));
+    };
+    let clips = format!("{} of {} failing schedules pass", guarded.clips - guarded.clips_failed, guarded.clips);
+    let fresh = format!("{} of {} fresh ones", guarded.schedules - guarded.failures, guarded.schedules);
+    if guarded.verified {
+        return format!("holds: {clips}, {fresh}; in production: SELVEDGE_PLAN={plan} {}", program.display());
+    }
+    let why = guarded.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("does not hold: {clips}, {fresh}{why}")
+}
