@@ -14,7 +14,7 @@ use selvedge_itest::{Browser, find_selvedge};
 const KERNELS: [&str; 3] = ["bank-account", "pbzip2-teardown", "hawknl-shutdown"];
 /// Name, width, height, whether it is a telephone, colour scheme.
 const SHOTS: [(&str, u32, u32, bool, &str); 3] =
-    [("light", 1100, 1250, false, "light"), ("dark", 1100, 1250, false, "dark"), ("phone", 390, 844, true, "light")];
+    [("light", 1100, 1500, false, "light"), ("dark", 1100, 1500, false, "dark"), ("phone", 390, 844, true, "light")];
 
 fn main() -> ExitCode {
     let Some(out) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -46,7 +46,7 @@ fn shots(out: &Path) -> Result<(), Box<dyn Error>> {
         let program = build(&kernel.program(), Variant::Buggy, &compiler)?;
         let page = dir.path().join(format!("{name}.html"));
         let mut hunt = Command::new(&selvedge);
-        hunt.args(["hunt", "--runs", "8", "--budget", "30s", "--html"]).arg(&page).arg("--");
+        hunt.args(["hunt", "--runs", "8", "--budget", "30s", "--html"]).arg(format!("{name}.html")).arg("--");
         hunt.arg(Path::new(".").join(program.file_name().ok_or("no name")?)).args(&kernel.args);
         let done = hunt.current_dir(dir.path()).output()?;
         if done.status.code() != Some(66) {
@@ -57,6 +57,9 @@ fn shots(out: &Path) -> Result<(), Box<dyn Error>> {
             browser.prefers(scheme);
             browser.open_file(&page);
             browser.until("document.querySelector('.tl-event')");
+            if is_phone {
+                browser.eval("document.querySelector('.finding').scrollIntoView()");
+            }
             let file = out.join(format!("report-{name}-{shot}.png"));
             fs::write(&file, browser.screenshot())?;
             println!("{} {} bytes", file.display(), fs::metadata(&file)?.len());

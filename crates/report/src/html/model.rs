@@ -404,7 +404,7 @@ fn notes(report: &Report, options: &PageOptions<'_>, order: &[usize]) -> Vec<Str
             plural(left as u64, "finding is", "findings are")
         ));
     }
-    if report.ranking.is_none() && options.curve.is_empty() {
+    if (report.ranking.is_none() || report.figures.is_some()) && options.curve.is_empty() {
         notes.push(
             "Code that was not built with selvedge, and programs that were started by this one, are not seen."
                 .to_owned(),
