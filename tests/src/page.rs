@@ -6,22 +6,24 @@
 //! ```console
 //! $ selvedge cc -O1 -g prog.c -o prog -pthread
 //! $ selvedge hunt -- ./prog
-//! WARNING: Selvedge: data race in …
-//! [exit code 66]
+//! WARNING: Selvedge: data race in
+//! [66]
 //! ```
 //! ````
 //!
 //! - A line with `$ ` is a command of `bash`; it goes on in the next line after a `\` at its end. Directory and exported
 //!   variables last to the end of the page.
-//! - Other lines are output that must appear, on standard output or error: in this order in one of the two. `…` stands for
-//!   anything in a line; a line of only `…` stands for any lines, and is there for the reader.
-//! - The exit code must be 0, or what `[exit code N]` says.
+//! - Other lines must be in the output, as parts of lines, in this order on standard output or on standard error. `…` stands
+//!   for anything in a line; a line of only `…` is there for the reader.
+//! - The exit code must be 0, or what `[N]` says.
 //!
-//! Comments of HTML, which readers do not see, say what a block is:
+//! A block of another language that follows the words "Save this as `NAME`" is written to that file. Comments of HTML, which
+//! readers do not see, say more:
 //!
-//! - `<!-- file: NAME -->`: the next block, of any language, is written to this file.
+//! - `<!-- file: NAME -->`: the next block is written to this file.
 //! - `<!-- copy: PATH -->`: this file of the repository lies in the directory, under its last name.
-//! - `<!-- needs: cmake ninja -->`: up to the next heading, blocks are run only where these programs are.
+//! - `<!-- needs: cmake ninja -->`: up to the next heading, commands are run only where these programs are.
+//! - `<!-- only if: COMMAND -->`: likewise, where this command succeeds.
 //! - `<!-- not run: WHY -->`: the next block is not run.
 //!
 //! A block of `sh`, `bash` or `shell` would be commands that nobody runs: only `not run` allows it.
@@ -70,30 +72,40 @@ pub struct Command {
     pub code: i32,
     /// Programs without which it is passed over.
     pub needs: Vec<String>,
+    /// A command without whose success it is passed over.
+    pub only_if: Option<String>,
 }
 
 /// The steps of a page, or what is wrong with it.
 pub fn steps(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut lines = (1_usize..).zip(text.lines());
-    let (mut file, mut not_run, mut needs) = (None, false, Vec::new());
+    let (mut file, mut not_run) = (None, false);
+    let (mut needs, mut only_if) = (Vec::new(), None);
     while let Some((number, line)) = lines.next() {
         let trimmed = line.trim();
         if line.starts_with('#') {
             needs.clear();
+            only_if = None;
         }
         if let Some(comment) = trimmed.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")) {
             match comment.trim().split_once(':').map(|(key, value)| (key, value.trim())) {
                 Some(("file", name)) => file = Some(name.to_owned()),
                 Some(("copy", path)) => steps.push(Step::Copy(path.to_owned())),
                 Some(("needs", programs)) => needs = programs.split_whitespace().map(str::to_owned).collect(),
+                Some(("only if", command)) => only_if = Some(command.to_owned()),
                 Some(("not run", why)) if !why.is_empty() => not_run = true,
                 Some(("not run", _)) => return Err(format!("line {number}: `not run` must say why")),
                 _ => {}
             }
             continue;
         }
-        let Some(info) = trimmed.strip_prefix("```") else { continue };
+        let Some(info) = trimmed.strip_prefix("```") else {
+            if let Some((_, name)) = line.split_once("ave this as `") {
+                file = name.split('`').next().map(str::to_owned);
+            }
+            continue;
+        };
         let fence = &trimmed[..trimmed.len() - trimmed.trim_start_matches('`').len()];
         let language = info.trim_start_matches('`').split([' ', ',']).next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();
@@ -114,7 +126,11 @@ pub fn steps(text: &str) -> Result<Vec<Step>, String> {
             continue;
         }
         match language {
-            "console" => steps.extend(commands(&block, &needs)?.into_iter().map(Step::Run)),
+            "console" => {
+                let limited =
+                    |command| Step::Run(Command { needs: needs.clone(), only_if: only_if.clone(), ..command });
+                steps.extend(commands(&block)?.into_iter().map(limited));
+            }
             "sh" | "bash" | "shell" => {
                 return Err(format!("line {number}: commands that nobody runs: make it a `console` block"));
             }
@@ -125,7 +141,7 @@ pub fn steps(text: &str) -> Result<Vec<Step>, String> {
 }
 
 /// The commands of one block.
-fn commands(block: &[(usize, &str)], needs: &[String]) -> Result<Vec<Command>, String> {
+fn commands(block: &[(usize, &str)]) -> Result<Vec<Command>, String> {
     let mut all: Vec<Command> = Vec::new();
     let mut open = false;
     for (number, line) in block {
@@ -136,14 +152,15 @@ fn commands(block: &[(usize, &str)], needs: &[String]) -> Result<Vec<Command>, S
             open = line.ends_with('\\');
         } else if let Some(words) = line.strip_prefix("$ ") {
             let words = words.to_owned();
-            all.push(Command { line: *number, words, output: Vec::new(), code: 0, needs: needs.to_vec() });
+            all.push(Command { line: *number, words, output: Vec::new(), code: 0, needs: Vec::new(), only_if: None });
             open = line.ends_with('\\');
         } else {
             let Some(command) = all.last_mut() else {
                 return Err(format!("line {number}: output before any command"));
             };
-            match line.strip_prefix("[exit code ").and_then(|rest| rest.strip_suffix(']')) {
-                Some(code) => command.code = code.parse().map_err(|_| format!("line {number}: no exit code"))?,
+            let code = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            match code.and_then(|code| code.parse().ok()) {
+                Some(code) => command.code = code,
                 None if line.trim().is_empty() || *line == "…" => {}
                 None => command.output.push((*line).to_owned()),
             }
@@ -152,19 +169,16 @@ fn commands(block: &[(usize, &str)], needs: &[String]) -> Result<Vec<Command>, S
     Ok(all)
 }
 
-/// Whether a line of output is what the page shows.
+/// Whether a line of output has what the page shows.
 fn is_like(shown: &str, line: &str) -> bool {
-    let mut parts = shown.trim_end().split('…');
-    let Some(mut rest) = line.trim_end().strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
+    let mut rest = line;
+    shown.trim().split('…').all(|part| match rest.find(part) {
+        Some(at) => {
+            rest = &rest[at + part.len()..];
+            true
         }
-    }
-    rest.ends_with(last)
+        None => false,
+    })
 }
 
 /// The first line that the page shows and neither of the two outputs has at its place.
@@ -214,6 +228,12 @@ pub fn run_page(name: &str) -> usize {
                     println!("{name}:{}: passed over, there is no {missing} here: {}", command.line, command.words);
                     continue;
                 }
+                if let Some(condition) = &command.only_if
+                    && session.run(condition, 0).ending != Ending::Exit(0)
+                {
+                    println!("{name}:{}: passed over, as not `{condition}`: {}", command.line, command.words);
+                    continue;
+                }
                 run += 1;
                 let outcome = session.run(&command.words, run);
                 let told =
@@ -257,7 +277,7 @@ impl<'a> Session<'a> {
 
     fn run(&self, words: &str, number: usize) -> Outcome {
         // What a command changed in its shell is there for the next one.
-        let script = "[ ! -e \"$STATE\" ] || . \"$STATE\"; eval \"$WORDS\"\n\
+        let script = "words=$WORDS; [ ! -e \"$STATE\" ] || . \"$STATE\"; eval \"$words\"\n\
                       code=$?; { export -p; printf 'cd %q\\n' \"$PWD\"; } >\"$STATE\"; exit $code";
         let mut env: Vec<(String, String)> = [
             ("PATH", self.path.as_str()),
@@ -287,19 +307,19 @@ mod tests {
 
     fn command(line: usize, words: &str, output: &[&str], code: i32) -> Step {
         let output = output.iter().map(|line| (*line).to_owned()).collect();
-        Step::Run(Command { line, words: words.to_owned(), output, code, needs: Vec::new() })
+        Step::Run(Command { line, words: words.to_owned(), output, code, needs: Vec::new(), only_if: None })
     }
 
     #[test]
     fn a_page_becomes_steps() {
-        let page = "# A page\n<!-- file: a/b.c -->\n```c\nint x;\n```\ntext\n```console\n$ one \\\n    two\nout …\n\n…\n\
-                    [exit code 66]\n$ three\n```\n<!-- copy: corpus/x.c -->\n<!-- not run: needs a server -->\n\
+        let page = "# A page\nSave this as `a/b.c`:\n\n```c\nint x;\n```\ntext\n```console\n$ one \\\n    two\nout …\n\n…\n\
+                    [66]\n$ three\n```\n<!-- copy: corpus/x.c -->\n<!-- not run: needs a server -->\n\
                     ```sh\nfour\n```\n```c\nint y;\n```\n";
         let file = Step::File { name: "a/b.c".to_owned(), text: "int x;\n".to_owned() };
         let expected = [
             file,
-            command(8, "one \\\n    two", &["out …"], 66),
-            command(14, "three", &[], 0),
+            command(9, "one \\\n    two", &["out …"], 66),
+            command(15, "three", &[], 0),
             Step::Copy("corpus/x.c".to_owned()),
         ];
         assert_eq!(steps(page).expect("a page"), expected);
@@ -321,13 +341,7 @@ mod tests {
 
     #[test]
     fn what_nobody_would_run_is_refused() {
-        for page in [
-            "```sh\nx\n```\n",
-            "```console\nx\n```\n",
-            "```c\nx\n",
-            "<!-- not run: -->\n",
-            "```console\n$ x\n[exit code y]\n```\n",
-        ] {
+        for page in ["```sh\nx\n```\n", "```console\nx\n```\n", "```c\nx\n", "<!-- not run: -->\n"] {
             assert!(steps(page).is_err(), "{page}");
         }
     }
@@ -335,8 +349,8 @@ mod tests {
     #[test]
     fn lines_are_compared_with_gaps() {
         let like =
-            [("a … c", "a b c"), ("…", "x"), ("abc", "abc  "), ("… runs …", "20 runs, 3 fail"), ("a…b…c", "abbc")];
-        let unlike = [("a … c", "a b d"), ("abc", "abcd"), ("… runs", "20 runs, 3 fail"), ("aa…aa", "aaa")];
+            [("a … c", "a b c"), ("…", "x"), ("  abc", "xabcx"), ("runs … fail", "20 runs, 3 fail"), ("a…b…c", "abbc")];
+        let unlike = [("a … c", "a b d"), ("abcd", "abc"), ("fail … runs", "20 runs, 3 fail"), ("aa…aa", "aaa")];
         for (shown, line) in like {
             assert!(is_like(shown, line), "{shown} {line}");
         }

@@ -13,6 +13,9 @@ macro_rules! pages {
 }
 
 pages! {
+    build_systems: "docs/guide/build-systems.md";
+    ci: "docs/guide/ci.md";
+    configuration: "docs/guide/configuration.md";
     html_report: "docs/guide/html-report.md";
-    machine_output: "docs/guide/machine-output.md";
+    suppressions: "docs/guide/suppressions.md";
 }

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::Outcome;
+use crate::command::{cargo, output};
 
 /// A page: its file under `docs/reference`, and what is in it.
 struct Page {
@@ -30,7 +31,24 @@ fn pages(root: &Path) -> Outcome<Vec<Page>> {
         Page { file: "counters.md", text: counters::page() },
         Page { file: "exit-codes.md", text: exit_codes::page() },
         Page { file: "patterns.md", text: patterns::page() },
+        Page { file: "commands.md", text: of_command_line(root, "commands")? },
+        Page { file: "options.md", text: of_command_line(root, "options")? },
     ])
+}
+
+/// A page that the command makes of its own tables.
+fn of_command_line(root: &Path, page: &str) -> Outcome<String> {
+    output(cargo(root).args([
+        "run",
+        "--quiet",
+        "--package",
+        "selvedge-cli",
+        "--bin",
+        "selvedge",
+        "--",
+        "reference",
+        page,
+    ]))
 }
 
 /// Writes the pages that differ.

@@ -9,6 +9,7 @@ use std::thread;
 
 use hashconsing::{HConsign, HashConsign};
 
+#[derive(Clone)]
 struct Term {
     name: &'static str,
     uses: Cell<u32>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use selvedge_bench::columns::{Build, Column, Compiler, Tools};
 use selvedge_bench::detect::corpus::{self, Amounts};
 use selvedge_bench::detect::page::Detections;
-use selvedge_bench::detect::{cost, table};
+use selvedge_bench::detect::{cost, healing, table};
 use selvedge_bench::error::{BenchError, Result, exit_code, tool};
 use selvedge_bench::explore::workshop::Workshop;
 use selvedge_bench::machine::Machine;
@@ -19,18 +19,21 @@ use selvedge_corpus::{Variant, load};
 use selvedge_drive::detect::DetectOptions;
 
 const USAGE: &str = "\
-usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--correct N] [--table N] [--tsan N] [--costs N] [--gcc] [--work DIR] [--save]
+usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--correct N] [--table N] [--tsan N] [--minutes N] [--schedules N] [--cost] [--costs N] [--gcc] [--work DIR] [--save]
 
   --only     these programs of the corpus, or rows of the table of costs, only
-  --part     these parts only: kernels correct real costs
+  --part     these parts only: kernels correct real healing costs (default: all but costs)
   --runs     runs of each kernel within which its race must be seen (default 20)
   --correct  runs of each correct program and fixed twin (default 1000)
-  --table    runs of each cell of Table 2 (default 20)
-  --tsan     runs of each kernel under each ThreadSanitizer (default 10)
+  --minutes  most minutes for all of these together; the page says how many runs were made (default 12)
+  --schedules  schedules of each program with each kind of healing (default 1000)
+  --table    runs of each cell of Table 2 (default 10)
+  --tsan     runs of each kernel under each ThreadSanitizer (default 5)
+  --cost     the table of costs only, for a quiet machine
   --gcc      leave clang out of the table of costs
-  --costs    runs of each cell of the table of costs (default 5)
+  --costs    runs of each cell of the table of costs (default 3)
   --work     where builds and files go (default: bench-work in Cargo's target folder)
-  --save     write docs/results/detect.md and bench/results/detect.json
+  --save     write docs/results/detect.md and bench/results/detect.json; with --cost, detect-cost.md and detect-cost.json
 
 SELVEDGE_BIN names the selvedge binary; without it the release build of this repository is used.
 ";
@@ -53,8 +56,15 @@ fn options() -> Result<Option<Options>> {
     let mut options = Options {
         only: Vec::new(),
         parts: Vec::new(),
-        amounts: Amounts { runs: 20, correct_runs: 1000, table_runs: 20, tsan_runs: 10 },
-        costs: 5,
+        amounts: Amounts {
+            runs: 20,
+            correct_runs: 1000,
+            correct_seconds: 12 * 60,
+            schedules: 1000,
+            table_runs: 10,
+            tsan_runs: 5,
+        },
+        costs: 3,
         gcc: false,
         work: place::target().join("bench-work"),
         save: false,
@@ -72,6 +82,9 @@ fn options() -> Result<Option<Options>> {
             "--tsan" => options.amounts.tsan_runs = number(value()?)?,
             "--costs" => options.costs = number(value()?)? as usize,
             "--work" => options.work = PathBuf::from(value()?),
+            "--minutes" => options.amounts.correct_seconds = number(value()?)?.saturating_mul(60),
+            "--schedules" => options.amounts.schedules = number(value()?)?,
+            "--cost" => options.parts = vec!["costs".to_owned()],
             "--gcc" => options.gcc = true,
             "--save" => options.save = true,
             "--help" => {
@@ -92,7 +105,16 @@ fn run() -> Result<()> {
     let selvedge = place::selvedge()?;
     let workshop = Workshop::open(&options.work, &selvedge)?;
     let wants = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
-    let part = |name: &str| options.parts.is_empty() || options.parts.iter().any(|part| part == name);
+    let part = |name: &str| match options.parts.is_empty() {
+        true => name != "costs",
+        false => options.parts.iter().any(|part| part == name),
+    };
+    let correct_programs = || {
+        let twins = corpus.kernels.iter().filter(|kernel| wants(&kernel.name));
+        let twins = twins.map(|kernel| (kernel.program(), Variant::Fixed));
+        let correct = corpus.correct.iter().filter(|correct| wants(&correct.name));
+        twins.chain(correct.map(|correct| (correct.program(), Variant::Correct))).collect::<Vec<_>>()
+    };
     let mut page = Detections {
         version: 1,
         machine: Machine::describe(),
@@ -101,6 +123,7 @@ fn run() -> Result<()> {
         kernels: Vec::new(),
         correct: Vec::new(),
         real: Vec::new(),
+        healing: Vec::new(),
         costs: Vec::new(),
         problems: Vec::new(),
         seconds: 0.0,
@@ -123,17 +146,36 @@ fn run() -> Result<()> {
         }
     }
     if part("correct") {
-        let twins = corpus.kernels.iter().filter(|kernel| wants(&kernel.name));
-        let twins = twins.map(|kernel| (kernel.program(), Variant::Fixed));
-        let correct = corpus.correct.iter().filter(|correct| wants(&correct.name));
-        let correct = correct.map(|correct| (correct.program(), Variant::Correct));
-        for (source, variant) in twins.chain(correct) {
-            match corpus::correct(&source, variant, &workshop, &options.work, &options.amounts) {
+        let start = Instant::now();
+        let all = correct_programs();
+        for (number, (source, variant)) in all.iter().enumerate() {
+            // What is left of the time, in equal parts.
+            let time = Duration::from_secs(options.amounts.correct_seconds.into()).saturating_sub(start.elapsed());
+            let limit = time / u32::try_from(all.len() - number).unwrap_or(u32::MAX);
+            match corpus::correct(source, *variant, &workshop, &options.work, &options.amounts, limit) {
                 Ok(row) => {
                     eprintln!("{}: {} runs, {} failed, {} reports", row.name, row.runs, row.failed, row.reports.len());
                     page.correct.push(row);
                 }
                 Err(error) => failed(source.name, &error),
+            }
+        }
+    }
+    if part("healing") {
+        let schedules = u64::from(options.amounts.schedules);
+        let kernels = corpus.kernels.iter().filter(|kernel| wants(&kernel.name));
+        let rows = kernels.map(|kernel| (kernel.name.as_str(), healing::kernel(kernel, &workshop, schedules)));
+        let all = correct_programs();
+        let correct =
+            all.iter().map(|(source, variant)| (source.name, healing::correct(source, *variant, &workshop, schedules)));
+        for (name, row) in rows.chain(correct) {
+            match row {
+                Ok(row) => {
+                    let with: Vec<String> = row.with.iter().map(|ends| format!("{:.1} %", ends.percent())).collect();
+                    eprintln!("{}: {:.1} % fail, healed {}", row.name, row.without.percent(), with.join(", "));
+                    page.healing.push(row);
+                }
+                Err(error) => failed(name, &error),
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use selvedge_corpus::{Command as CorpusCommand, Compiler, Kernel, Language, Program, Variant, build};
 use selvedge_drive::detect::DetectOptions;
@@ -19,8 +20,12 @@ use crate::explore::workshop::Workshop;
 pub struct Amounts {
     /// Runs of a kernel within which its race must be seen.
     pub runs: u32,
-    /// Runs of each correct program and fixed twin.
+    /// Runs of each correct program and fixed twin, if there is time.
     pub correct_runs: u32,
+    /// Most seconds for all of these.
+    pub correct_seconds: u32,
+    /// Schedules of each program with each kind of healing.
+    pub schedules: u32,
     /// Runs of each cell of Table 2.
     pub table_runs: u32,
     /// Runs of a kernel under ThreadSanitizer.
@@ -146,27 +151,41 @@ pub fn kernel(kernel: &Kernel, workshop: &Workshop, work: &Path, amounts: &Amoun
     Ok(row)
 }
 
-/// Detects in a program that is correct.
+/// Runs between two looks at the clock.
+const CORRECT_ROUND: u32 = 20;
+
+/// Detects in a program that is correct, for no longer than `limit`.
 pub fn correct(
     source: &Program<'_>,
     variant: Variant,
     workshop: &Workshop,
     work: &Path,
     amounts: &Amounts,
+    limit: Duration,
 ) -> Result<CorrectRow> {
     let name = if variant == Variant::Fixed { format!("{} (fixed)", source.name) } else { source.name.to_owned() };
     let program = workshop.wrapped(source, variant)?;
     let store = store(work, &name.replace([' ', '(', ')'], "-"))?;
-    let options = DetectOptions { runs: amounts.correct_runs, resurvey: true, ..DetectOptions::default() };
-    let detected = run(&store, &program, source.args, &options)?;
     let told =
         |found: &selvedge_drive::detect::Found| format!("{:?}", found.race.sides.each_ref().map(|side| side.site));
-    Ok(CorrectRow {
-        name,
-        runs: detected.tally.total(),
-        failed: detected.tally.total() - detected.tally.pass,
-        reports: detected.found.iter().map(told).collect(),
-    })
+    let mut row = CorrectRow { name, runs: 0, failed: 0, reports: Vec::new() };
+    let begin = Instant::now();
+    while row.runs < u64::from(amounts.correct_runs) && (row.runs == 0 || begin.elapsed() < limit) {
+        let made = u32::try_from(row.runs).unwrap_or(u32::MAX);
+        let options = DetectOptions {
+            runs: CORRECT_ROUND.min(amounts.correct_runs - made),
+            seed: 1 + row.runs,
+            first_run: made,
+            again: made > 0,
+            resurvey: made == 0,
+            ..DetectOptions::default()
+        };
+        let detected = run(&store, &program, source.args, &options)?;
+        row.runs += detected.tally.total();
+        row.failed += detected.tally.total() - detected.tally.pass;
+        row.reports.extend(detected.found.iter().map(told));
+    }
+    Ok(row)
 }
 
 /// A fresh store.

@@ -3,5 +3,6 @@
 
 pub mod corpus;
 pub mod cost;
+pub mod healing;
 pub mod page;
 pub mod table;

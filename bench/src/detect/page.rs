@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::corpus::{Amounts, CorrectRow, KernelRow};
 use super::cost;
+use super::healing::HealRow;
 use super::table::{self, Cell};
 use crate::error::Result;
 use crate::machine::Machine;
@@ -31,6 +32,8 @@ pub struct Detections {
     pub correct: Vec<CorrectRow>,
     /// Real programs: name, and cells of Table 2.
     pub real: Vec<(String, Vec<Cell>)>,
+    /// Healing.
+    pub healing: Vec<HealRow>,
     /// Costs.
     pub costs: Vec<Measured>,
     /// What could not be measured.
@@ -54,6 +57,15 @@ impl Detections {
 
     fn bars(&self) -> Vec<Bar> {
         let mut bars = Vec::new();
+        if !self.is_of_costs() {
+            self.bars_of_corpus(&mut bars);
+            self.bars_of_healing(&mut bars);
+        }
+        self.bars_of_costs(&mut bars);
+        bars
+    }
+
+    fn bars_of_corpus(&self, bars: &mut Vec<Bar>) {
         let missed: Vec<&str> = self.racy().filter(|row| row.first.is_none()).map(|row| row.name.as_str()).collect();
         let racy = self.racy().count();
         bars.push(Bar {
@@ -64,10 +76,16 @@ impl Detections {
         let accused: Vec<&str> =
             self.correct.iter().filter(|row| !row.reports.is_empty()).map(|row| row.name.as_str()).collect();
         let runs: u64 = self.correct.iter().map(|row| row.runs).sum();
+        let (fewest, most) = self.runs_of_correct();
         bars.push(Bar {
-            what: format!("no report on correct programs and fixed twins, {} runs each", self.amounts.correct_runs),
+            what: "no report on correct programs and fixed twins".to_owned(),
             holds: accused.is_empty() && runs > 0,
-            seen: format!("{} in {runs} runs of {} programs{}", accused.len(), self.correct.len(), list(&accused)),
+            seen: format!(
+                "{} in {runs} runs of {} programs, {fewest} to {most} runs each{}",
+                accused.len(),
+                self.correct.len(),
+                list(&accused)
+            ),
         });
         let blind: Vec<&str> = self.racy().filter(|row| !row.at_five_percent).map(|row| row.name.as_str()).collect();
         bars.push(Bar {
@@ -75,6 +93,9 @@ impl Detections {
             holds: blind.len() * 2 < racy,
             seen: format!("{} of {racy} kernels{}", racy - blind.len(), list(&blind)),
         });
+    }
+
+    fn bars_of_costs(&self, bars: &mut Vec<Bar>) {
         for measured in &self.costs {
             for (ours, theirs) in [("detect", "tsan"), ("detect-clang", "tsan-clang")] {
                 if let (Some(ours), Some(theirs)) = (slow_down(measured, ours), slow_down(measured, theirs)) {
@@ -97,16 +118,93 @@ impl Detections {
                 });
             }
         }
-        bars
+    }
+
+    /// The fewest and most runs of a correct program.
+    fn runs_of_correct(&self) -> (u64, u64) {
+        let runs = self.correct.iter().map(|row| row.runs);
+        (runs.clone().min().unwrap_or(0), runs.max().unwrap_or(0))
+    }
+
+    fn bars_of_healing(&self, bars: &mut Vec<Bar>) {
+        if self.healing.is_empty() {
+            return;
+        }
+        let locks = |row: &HealRow| row.with.first().copied().unwrap_or_default();
+        let fails = |row: &&HealRow| row.pattern.is_some() && row.without.fail > 0;
+        let all_locked = |row: &&HealRow| row.sections > 0 && row.locks == row.sections;
+        let ours: Vec<&HealRow> = self.healing.iter().filter(fails).filter(all_locked).collect();
+        let atomicity: Vec<&HealRow> = ours
+            .into_iter()
+            .filter(|row| row.pattern.as_deref().is_some_and(|pattern| pattern.contains("atomicity")))
+            .collect();
+        let left: Vec<&str> = atomicity.iter().filter(|row| locks(row).fail > 0).map(|row| row.name.as_str()).collect();
+        bars.push(Bar {
+            what: "atomicity violations all of whose sections may be locked are healed by locks".to_owned(),
+            holds: left.is_empty() && !atomicity.is_empty(),
+            seen: format!("{} of {}{}", atomicity.len() - left.len(), atomicity.len(), list(&left)),
+        });
+        let hangs = |row: &&HealRow| {
+            let part = |hang: u64, runs: u64| hang as f64 / runs.max(1) as f64;
+            let before = part(row.without.hang, row.without.runs);
+            row.with.iter().any(|ends| ends.hang > 0 && part(ends.hang, ends.runs) > before + 0.05)
+        };
+        let hung: Vec<&str> = self.healing.iter().filter(hangs).map(|row| row.name.as_str()).collect();
+        bars.push(Bar {
+            what: "no program hangs by healing".to_owned(),
+            holds: hung.is_empty(),
+            seen: format!("{} of {}{}", hung.len(), self.healing.len(), list(&hung)),
+        });
+        let worse = |row: &&HealRow| row.pattern.is_none() && locks(row).fail > row.without.fail;
+        let broken: Vec<&str> = self.healing.iter().filter(worse).map(|row| row.name.as_str()).collect();
+        bars.push(Bar {
+            what: "no correct program fails by healing".to_owned(),
+            holds: broken.is_empty(),
+            seen: format!("{}{}", broken.len(), list(&broken)),
+        });
+    }
+
+    fn table_of_healing(&self, page: &mut String) {
+        if self.healing.is_empty() {
+            return;
+        }
+        let _ = write!(
+            page,
+            "\n## Healing\n\nSchedules of each program under control, {} each unless they took too long, that fail or hang: without healing, and \
+             with all atomic sections of the binary healed by each kind. Sections: all, and those that a lock may be put around; the others \
+             sleep. Kernels that never failed are left out; correct programs and fixed twins are in the bars above.\n\n\
+             | kernel | pattern | sections | locked | schedules | without | lock | yield | sleep | priority |\n\
+             |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+            self.amounts.schedules
+        );
+        for row in self.healing.iter().filter(|row| row.pattern.is_some() && row.without.percent() > 0.0) {
+            let all = std::iter::once(&row.without).chain(&row.with);
+            let cells: Vec<String> = all.clone().map(|ends| format!("{:.1} %", ends.percent())).collect();
+            let fewest = all.map(|ends| ends.runs).min().unwrap_or(0);
+            let _ = writeln!(
+                page,
+                "| {} | {} | {} | {} | {fewest} | {} |",
+                row.name,
+                row.pattern.as_deref().unwrap_or_default(),
+                row.sections,
+                row.locks,
+                cells.join(" | ")
+            );
+        }
     }
 
     /// The page.
     pub fn page(&self) -> String {
         let amounts = &self.amounts;
+        let (title, option) = match self.is_of_costs() {
+            true => ("What detecting in the act costs", "--cost --save"),
+            false => ("Detecting in the act", "--save"),
+        };
         let mut page = format!(
-            "# Detecting in the act\n\nMade by `cargo run --release -p selvedge-bench --bin detect -- --save` in {:.0} minutes. Raw \
-             results: `bench/results/detect.json`.\n\n",
-            self.seconds / 60.0
+            "# {title}\n\nMade by `cargo run --release -p selvedge-bench --bin detect -- {option}` in {:.0} minutes. Raw results: \
+             `bench/results/{}.json`.\n\n",
+            self.seconds / 60.0,
+            self.name()
         );
         for line in self.machine.lines() {
             let _ = writeln!(page, "- {line}");
@@ -114,6 +212,11 @@ impl Detections {
         page += "\n## What must hold\n\n| | holds | seen |\n|---|---|---|\n";
         for bar in self.bars() {
             let _ = writeln!(page, "| {} | {} | {} |", bar.what, if bar.holds { "yes" } else { "**no**" }, bar.seen);
+        }
+        self.table_of_costs(&mut page);
+        if self.is_of_costs() {
+            self.not_measured(&mut page);
+            return page;
         }
         self.table_two(&mut page);
         let _ = write!(
@@ -140,22 +243,36 @@ impl Detections {
             );
         }
         self.yields(&mut page);
-        self.table_of_costs(&mut page);
+        self.table_of_healing(&mut page);
+        let (fewest, most) = self.runs_of_correct();
         let failed: u64 = self.correct.iter().map(|row| row.failed).sum();
         let _ = write!(
             page,
-            "\n## Correct programs\n\n{} correct programs and fixed twins, {} runs each, no pause between: reports in the bars above; {failed} runs \
+            "\n## Correct programs\n\n{} correct programs and fixed twins, {fewest} to {most} runs each (up to {}, as far as the time went): reports in the bars above; {failed} runs \
              ended otherwise than without noise (twins with time limits of their own).\n",
             self.correct.len(),
             amounts.correct_runs
         );
+        self.not_measured(&mut page);
+        page
+    }
+
+    /// Whether only costs were measured: they have a page of their own.
+    fn is_of_costs(&self) -> bool {
+        !self.costs.is_empty() && self.kernels.is_empty() && self.correct.is_empty()
+    }
+
+    fn name(&self) -> &'static str {
+        if self.is_of_costs() { "detect-cost" } else { "detect" }
+    }
+
+    fn not_measured(&self, page: &mut String) {
         if !self.problems.is_empty() {
-            page += "\n## Not measured\n\n";
+            page.push_str("\n## Not measured\n\n");
             for problem in &self.problems {
                 let _ = writeln!(page, "- {problem}");
             }
         }
-        page
     }
 
     fn table_two(&self, page: &mut String) {
@@ -206,6 +323,9 @@ impl Detections {
     }
 
     fn table_of_costs(&self, page: &mut String) {
+        if self.costs.is_empty() {
+            return;
+        }
         let _ = write!(
             page,
             "\n## Slow-down and memory\n\nMedian of {} runs over the native program of the same compiler; in brackets peak memory over native. \
@@ -232,7 +352,9 @@ impl Detections {
 
     /// Writes page and raw results; their files.
     pub fn save(&self) -> Result<Vec<PathBuf>> {
-        let (page, raw) = (place::result_pages().join("detect.md"), place::raw_results().join("detect.json"));
+        let name = self.name();
+        let page = place::result_pages().join(format!("{name}.md"));
+        let raw = place::raw_results().join(format!("{name}.json"));
         write(&page, &self.page())?;
         write_json(&raw, self)?;
         Ok(vec![page, raw])

@@ -35,8 +35,8 @@ impl Advisories {
         let mut page = format!(
             "# Advisories\n\nMade by `cargo run --release -p selvedge-bench --bin rustsec -- --save` in {:.0} minutes. Published versions of \
              crates that the RustSec advisory database lists, fetched by exact version. Each is used by a small test of ours in \
-             `bench/programs/rustsec` (all but one of them safe Rust), and hunted: `cargo selvedge hunt --budget {budget} --seed {seed} \
-             --all`. Raw results: `bench/results/rustsec.json`.\n\n",
+             `bench/programs/rustsec` (all but one of them safe Rust), and hunted: `cargo selvedge hunt --budget {budget} --seed {seed}`. \
+             Raw results: `bench/results/rustsec.json`.\n\n",
             self.seconds / 60.0,
         );
         for line in self.machine.lines() {
@@ -47,7 +47,7 @@ impl Advisories {
             page,
             "\n{found} of {} advisories were made to do harm.\n\n\
              Plain: of {plain} runs of the instrumented test as it is, how many passed. Found: confirmed findings, and how many of these \
-             did harm. Replayed: of {replays} replays of the clip, how many did it again; the least of all findings with a clip.\n\n\
+             did harm. Replayed: of {replays} replays of a clip, how many failed again; the least of the first three findings with harm.\n\n\
              | crate | advisory | the test | plain | found | with harm | worst | replayed | seconds |\n\
              |---|---|---|---:|---:|---:|---|---:|---:|",
             self.hunts.len(),

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::build::{BuildArgs, DemoArgs};
-pub(crate) use self::detect::DetectArgs;
+pub(crate) use self::detect::{DetectArgs, RefineArgs};
 pub(crate) use self::enforce::{EnforceArgs, ProfileArgs};
 pub(crate) use self::explore::{ExploreArgs, MinimizeArgs, ReplayArgs};
 pub(crate) use self::guard::{ExposeArgs, GuardArgs, PatchArgs, RelaxArgs, TrainArgs};
@@ -125,6 +125,8 @@ pub(crate) enum Command {
     Guard(GuardArgs),
     /// Runs a program so that threads keep out of each other's atomic sections
     Heal(HealArgs),
+    /// Drop atomic sections that correct runs show not to be meant
+    Refine(RefineArgs),
     /// Learns from runs that pass which pairs of accesses no other thread comes between
     Profile(ProfileArgs),
     /// Runs a program with locks around the pairs that were atomic in runs that passed

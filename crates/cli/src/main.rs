@@ -75,6 +75,7 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Predict(args) => command::predict::run(&args),
         Command::Train(args) => command::train::run(&args),
         Command::Guard(args) => command::guard::run(&args),
+        Command::Refine(args) => command::refine::run(&args),
         Command::Heal(args) => command::heal::run(&args),
         Command::Profile(args) => command::profile::run(&args),
         Command::Enforce(args) => command::enforce::run(&args),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use selvedge_findings::suppression::entry_for;
-use selvedge_findings::{ExitCode, Finding, Report, Runs};
+use selvedge_findings::{Access, ExitCode, Finding, Report, Runs};
 
 use crate::args::OutputArgs;
 use crate::command::output;
@@ -69,7 +69,20 @@ impl<'a> Outlet<'a> {
             generate(file, &report)?;
         }
         output::deliver(&report, self.new_only, self.args, self.command, &self.extra)?;
+        if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path="))
+        {
+            // Whoever asked in this way, as CTest does, counts lines of ThreadSanitizer's.
+            for finding in report.findings.iter().filter(|finding| finding.is_error()) {
+                writeln!(self.text, "WARNING: ThreadSanitizer: {} (pid={})", finding.title(), std::process::id())?;
+            }
+        }
         self.text.flush()?;
+        if report.findings.iter().filter(|finding| finding.is_error()).any(is_nameless) {
+            let program = &report.program.path;
+            note(&format!(
+                "places have no file and line: `{program}` has no debug information; build it with -g, and do not strip it"
+            ));
+        }
         let decides = |finding: &Finding| finding.is_error() && !(self.new_only && finding.known == Some(true));
         if !report.findings.iter().any(decides) {
             return Ok(otherwise);
@@ -78,8 +91,18 @@ impl<'a> Outlet<'a> {
             let _ = io::stdout().flush();
             std::process::abort();
         }
-        Ok(if asked.exit_from == "guest" { of_runs(&report.runs) } else { asked.exit_code })
+        Ok(match asked.exit_from.as_str() {
+            "guest" if otherwise == ExitCode::Success.code() => of_runs(&report.runs),
+            "guest" => otherwise,
+            _ => asked.exit_code,
+        })
     }
+}
+
+/// Whether accesses are known by their offset in the program alone.
+fn is_nameless(finding: &Finding) -> bool {
+    let has_place = |access: &Access| access.file.is_some() || access.event.is_some();
+    !finding.accesses.is_empty() && !finding.accesses.iter().any(has_place)
 }
 
 /// How runs ended, as an exit code.

@@ -191,6 +191,85 @@ fn a_hunt_confirms_what_passing_runs_hide() {
     assert!(text(&listed.stdout).contains("data race (race R-W; proved: shb)"), "{}", text(&listed.stdout));
 }
 
+/// Each step is locked, the two together are not; and a counter that nobody locks.
+const OVERDRAWN: &str = "#include <pthread.h>\n#include <assert.h>\n\
+    static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int balance = 100;\nstatic int calls;\n\
+    static int covers(int by) {\n  pthread_mutex_lock(&m);\n  int yes = balance >= by;\n  pthread_mutex_unlock(&m);\n  return yes;\n}\n\
+    static void take(int by) {\n  pthread_mutex_lock(&m);\n  balance -= by;\n  pthread_mutex_unlock(&m);\n}\n\
+    static void *draw(void *arg) {\n  if (covers(80)) take(80);\n  calls++;\n  return arg;\n}\n\
+    int main(void) {\n  pthread_t a, b;\n  pthread_create(&a, 0, draw, 0);\n  pthread_create(&b, 0, draw, 0);\n  \
+    pthread_join(a, 0);\n  pthread_join(b, 0);\n  assert(balance >= 0);\n  return 0;\n}\n";
+
+#[test]
+fn a_hunt_tells_each_bug_once_guards_it_and_knows_it_again() {
+    let place = Place::new();
+    std::fs::write(place.path().join("draw.c"), OVERDRAWN).expect("written");
+    place.build("draw.c", "draw");
+    let hunt = ["hunt", "--guard-schedules", "60", "--json", "found.json"];
+    let hunted = place.selvedge(&[&hunt[..], &["--", "./draw"]].concat());
+    let shown = text(&hunted.stdout);
+    assert_eq!(hunted.status.code(), Some(66), "{shown}{}", text(&hunted.stderr));
+    // Two root causes, many findings.
+    assert_eq!(shown.matches("WARNING: Selvedge: ").count(), 2, "{shown}");
+    for expect in [
+        "Selvedge: 2 bugs in ",
+        "more of the same root cause; -v lists them",
+        "SUMMARY: Selvedge: 2 bugs in draw, 1 with harm",
+    ] {
+        assert!(shown.contains(expect), "no `{expect}` in\n{shown}");
+    }
+    let first = shown.find("balance >= 0").zip(shown.find("`calls`"));
+    assert!(first.is_some_and(|(harm, race)| harm < race), "the harmful one comes first:\n{shown}");
+    let json = std::fs::read(place.path().join("found.json")).expect("written");
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    let lead = &findings[0];
+    assert_eq!((&lead["group"], &lead["harm"]), (&lead["id"], &"assertion".into()), "{lead:#}");
+    assert_eq!((&lead["guard"]["verified"], &lead["guard"]["failures"]), (&true.into(), &0.into()), "{lead:#}");
+    // The plan holds without us.
+    let plan = lead["guard"]["plan"].as_str().expect("a plan");
+    let guarded = std::process::Command::new(place.path().join("draw")).env("SELVEDGE_PLAN", plan).status();
+    assert!(guarded.expect("started").success());
+    // Nothing of this is new.
+    let again =
+        ["hunt", "--baseline", "found.json", "--new-only", "--no-guard", "--sarif", "new.sarif", "--", "./draw"];
+    let again = place.selvedge(&again);
+    assert_eq!(
+        (again.status.code(), text(&again.stdout).contains("WARNING")),
+        (Some(0), false),
+        "{}",
+        text(&again.stdout)
+    );
+    assert!(
+        text(&again.stderr).contains("baseline: 2 known bugs seen again and not shown, 0 not seen"),
+        "{}",
+        text(&again.stderr)
+    );
+    let sarif = std::fs::read_to_string(place.path().join("new.sarif")).expect("written");
+    assert!(sarif.contains("\"results\": []"), "{sarif}");
+}
+
+#[test]
+fn a_hunt_that_had_no_time_goes_on() {
+    let place = Place::new();
+    std::fs::write(place.path().join("draw.c"), OVERDRAWN).expect("written");
+    place.build("draw.c", "draw");
+    let nothing = place.selvedge(&["hunt", "--resume"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing.stderr));
+    // Time for recording and for little else.
+    let quick = ["hunt", "--runs", "4", "--budget", "10ms", "--no-detect", "--no-guard", "--", "./draw"];
+    let hunted = place.selvedge(&quick);
+    assert!(text(&hunted.stderr).contains("hunt --resume"), "{}", text(&hunted.stderr));
+    let kept = place.path().join(".selvedge/hunts/1");
+    assert!(kept.join("recorded-0/run.clip").is_file());
+    let resumed = place.selvedge(&["hunt", "--resume", "--no-detect", "--no-guard"]);
+    let said = text(&resumed.stderr);
+    assert_eq!(resumed.status.code(), Some(66), "{said}");
+    assert!(said.contains("1 recorded run and 0 verdicts are kept"), "{said}");
+    // It is done, and so is what was kept of it.
+    assert!(!kept.exists(), "{said}");
+}
+
 #[test]
 fn a_correct_program_is_not_accused() {
     let place = Place::new();

@@ -89,7 +89,7 @@ pub enum ClipError {
         source: io::Error,
     },
     /// It is no clip.
-    #[error("`{}` is no clip: line {line}, column {column}: {what}", path.display())]
+    #[error("`{}` is no clip, or only a part of one: line {line}, column {column}: {what}; `selvedge hunt` and `selvedge explore` keep clips in .selvedge/clips", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -276,7 +276,7 @@ impl Clip {
             path: path.to_owned(),
             line: error.line(),
             column: error.column(),
-            what: error.to_string(),
+            what: error.to_string().split(" at line ").next().unwrap_or_default().to_owned(),
         };
         #[derive(Deserialize)]
         struct Versioned {

@@ -86,6 +86,16 @@ pub enum PrepareError {
     /// Its input is too large.
     #[error("the program's standard input has more than {MOST_INPUT} bytes: give it a file to open instead")]
     LargeInput,
+    /// Schedules are those of one program.
+    #[error(
+        "`{}` is a script, and schedules are chosen inside one program: give the program that it starts, or use \
+         `selvedge record` and `selvedge detect`, which follow scripts",
+        path.display()
+    )]
+    Script {
+        /// The script.
+        path: PathBuf,
+    },
     /// A directory for files.
     #[error("cannot make a directory for controlled runs")]
     Scratch(#[source] io::Error),
@@ -96,8 +106,8 @@ impl PrepareError {
     pub fn exit_code(&self) -> u8 {
         use selvedge_findings::ExitCode;
         match self {
-            PrepareError::Program(FindProgramError::NotFound { .. }) => ExitCode::NotFound.code(),
-            PrepareError::Program(FindProgramError::NotExecutable { .. }) => ExitCode::CannotStart.code(),
+            PrepareError::Program(error) => error.exit_code(),
+            PrepareError::Script { .. } => ExitCode::Usage.code(),
             PrepareError::Survey(SurveyError::NotInstrumented { .. }) => ExitCode::Usage.code(),
             PrepareError::Survey(SurveyError::Stopped) => 130,
             PrepareError::Store(StoreError::Create { .. }) | PrepareError::LargeInput => ExitCode::Usage.code(),
@@ -142,6 +152,9 @@ pub fn prepare_with(
 ) -> Result<Prepared, PrepareError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = Program::find(&guest.program, &path)?;
+    if program.is_script {
+        return Err(PrepareError::Script { path: program.path });
+    }
     let scratch = scratch()?;
     let stdin_file = scratch.path().join("stdin");
     std::fs::write(&stdin_file, &stdin).map_err(PrepareError::Input)?;

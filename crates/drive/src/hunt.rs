@@ -132,6 +132,8 @@ pub struct Figures {
     pub confirmed: u64,
     /// Of these, with harm.
     pub harmful: u64,
+    /// Of the confirmed ones, those that are wrong by themselves or did harm.
+    pub errors: u64,
     /// Of the confirmed ones, how many the first run showed.
     pub first_try: u64,
     /// Runs made to confirm.
@@ -144,7 +146,9 @@ impl Figures {
         self.tried += u64::from(tried.verdict.is_some());
         if let Some(Verdict::Confirmed(happened)) = &tried.verdict {
             self.confirmed += 1;
-            self.harmful += u64::from(happened.clip.wrong.is_some());
+            let harmful = happened.clip.wrong.is_some();
+            self.harmful += u64::from(harmful);
+            self.errors += u64::from(harmful || tried.prediction.kind.is_wrong_by_itself());
             self.first_try += u64::from(happened.first_try);
             self.runs += u64::from(happened.runs);
         }
@@ -192,9 +196,9 @@ pub fn hunt(
     let cut = stop.by(begin + options.budget);
     for number in 0..options.runs {
         let before = kept.and_then(|kept| kept.recorded(number));
-        // Predictions need time too.
-        let late = number > 0 && begin.elapsed() >= options.budget / 3;
-        if before.is_none() && (cut.is_set() || late) {
+        // Predictions need time too; without a run there are none.
+        let late = number > 0 && (cut.is_set() || begin.elapsed() >= options.budget / 3);
+        if before.is_none() && (stop.is_asked() || late) {
             break;
         }
         let Some(run) =
@@ -241,6 +245,9 @@ pub fn spec(seed: u64, number: u32) -> Option<Spec> {
     Some(Spec { kind, seed, ..Spec::default() })
 }
 
+/// Time that a recorded run has at least, however short the budget is.
+const FIRST: Duration = Duration::from_secs(2);
+
 /// Records a run; `None` where it was cut short.
 fn record(
     prepared: &Prepared,
@@ -259,7 +266,7 @@ fn record(
     let clip = Clip { by_strategy: spec(options.seed, number), ..base.clone() };
     let how = Alone { record: true, ..Alone::default() };
     let left = stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let timeout = left.map_or(options.effort.timeout, |left| left.min(options.effort.timeout));
+    let timeout = left.map_or(options.effort.timeout, |left| left.max(FIRST).min(options.effort.timeout));
     let recorded = record_clip(clip, &dir, timeout, how)?;
     if recorded.clip.outcome == Outcome::Hang && stop.is_set() {
         return Ok(None);

@@ -172,6 +172,19 @@ impl Interventions {
         Interventions { payloads: vec![(Intervene::Guard, table)], ..Interventions::default() }
     }
 
+    /// Healing, in a run that arms these sites.
+    pub fn heal(healing: &heal::Healing, armed: &[ImageSpec]) -> Result<Interventions, WritePlanError> {
+        let mut all = Interventions::default();
+        all.add_healing(healing, armed).map(|()| all)
+    }
+
+    fn add_healing(&mut self, healing: &heal::Healing, armed: &[ImageSpec]) -> Result<(), WritePlanError> {
+        let (table, extra) = healing.beside(armed);
+        self.payloads.push((Intervene::Heal, table.to_bytes()?));
+        self.extra.push(extra);
+        Ok(())
+    }
+
     /// Adds locks, in a run that arms these sites.
     pub fn enforce(&mut self, enforced: &Enforced, armed: &[ImageSpec]) -> Result<(), WritePlanError> {
         let (table, sites) = enforced.beside(armed);
@@ -221,9 +234,7 @@ fn add_healing(
     let wait = selvedge_events::heal::DEFAULT_WAIT_NS;
     let healing = heal::Healing::of(&image.path, source, How::Lock, How::Sleep, wait)
         .map_err(|source| InterveneError::Image { file: file.to_owned(), source })?;
-    let (table, extra) = healing.beside(armed);
-    all.payloads.push((Intervene::Heal, table.to_bytes()?));
-    all.extra.push(extra);
+    all.add_healing(&healing, armed)?;
     let locks = healing.sections.iter().filter(|section| section.how == How::Lock).count();
     all.fits.push(format!("--heal {}: {} sections, {locks} with a lock", file.display(), healing.sections.len()));
     all.again.push_str(&format!(" --heal {}", file.display()));

@@ -36,5 +36,6 @@ pub mod sections;
 pub mod server;
 pub mod store;
 pub mod survey;
+pub mod untraced;
 pub mod vary;
 pub mod watch;

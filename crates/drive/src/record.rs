@@ -109,6 +109,9 @@ pub enum RecordError {
     /// What was to be done about bugs.
     #[error(transparent)]
     Intervene(#[from] InterveneError),
+    /// The program's code.
+    #[error(transparent)]
+    Image(#[from] selvedge_image::OpenImageError),
 }
 
 impl RecordError {
@@ -116,8 +119,7 @@ impl RecordError {
     pub fn exit_code(&self) -> u8 {
         use std::io::ErrorKind::NotFound;
         match self {
-            RecordError::Program(FindProgramError::NotFound { .. }) => ExitCode::NotFound.code(),
-            RecordError::Program(FindProgramError::NotExecutable { .. }) => ExitCode::CannotStart.code(),
+            RecordError::Program(error) => error.exit_code(),
             RecordError::Guest(error) | RecordError::Survey(SurveyError::Guest(error)) => match error {
                 RunGuestError::Start { source, .. } if source.kind() == NotFound => ExitCode::NotFound.code(),
                 RunGuestError::Start { .. } => ExitCode::CannotStart.code(),

@@ -147,6 +147,11 @@ impl Stop {
         stop
     }
 
+    /// Stops.
+    pub fn set(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
     /// The same, and at this time at the latest.
     pub fn by(&self, deadline: Instant) -> Stop {
         let deadline = self.deadline.map_or(deadline, |known| known.min(deadline));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use selvedge_analyze::sections::assure::harmless;
+use selvedge_analyze::sections::text::{KeyedSection, SectionFile};
 use selvedge_analyze::sections::{
     self, Access, Block, Call, Function, Kind, Mode, Place, Program, Remote, Risk, Root, Section,
 };
@@ -15,6 +16,7 @@ use selvedge_events::hooks::{Flavour, HookClass, Rw};
 use selvedge_image::cfg::{BlockIx, GraphCounters, Leave};
 use selvedge_image::{
     Callee, Cfg, Code, Functions, Loaded, OpenImageError, Operands, PlaceRoot, Symboliser, Variables, load_or_build,
+    site_keys,
 };
 use serde::Serialize;
 
@@ -116,6 +118,25 @@ pub fn list(path: &Path) -> Result<Listing, OpenImageError> {
         without_place: read.without_place,
         left_out: found.left_out,
     })
+}
+
+/// All sections of a build, as a file.
+pub fn file(path: &Path) -> Result<SectionFile, OpenImageError> {
+    let loaded = load_or_build(path)?;
+    let functions = Functions::new(&loaded.image);
+    let read = read(&loaded, &Code::new(&loaded, &functions));
+    let (symboliser, variables) = (Symboliser::new(&loaded.image), Variables::new(&loaded.image));
+    let names = Names { loaded: &loaded, symboliser, variables, modes: &read.modes };
+    let keys = site_keys(&loaded);
+    let key = |site: u32| keys.get(site as usize).cloned().unwrap_or_default();
+    let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let section = |section: &Section| {
+        let ends = section.ends.iter().map(|end| (key(end.site), end.allowed)).collect();
+        let variable = names.variable(&section.variable);
+        ((key(section.entry), section.kind), KeyedSection { variable, ends, ..KeyedSection::default() })
+    };
+    let sections = sections::find(&read.program).all.iter().map(section).collect();
+    Ok(SectionFile { program, runs: 0, sections })
 }
 
 /// An image in the form that the analysis reads.

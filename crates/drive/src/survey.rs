@@ -24,6 +24,7 @@ use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{Program, hex, unhex};
 use crate::run::{End, Guest, GuestOutput, RunGuestError, RunRequest, Stop, run_guest};
 use crate::store::{Store, StoreError, write_whole};
+use crate::untraced::Untraced;
 
 /// Version of the survey file.
 ///
@@ -47,13 +48,12 @@ pub enum SurveyError {
     #[error("cannot read what the survey run left")]
     Trace(#[source] OpenRunError),
     /// No process left a trace.
-    #[error(
-        "`{}` left no trace: it was not built with selvedge; build it with `selvedge cc`, `selvedge c++` or `selvedge build`",
-        program.display()
-    )]
+    #[error("`{}` left no trace: {why}", program.display())]
     NotInstrumented {
         /// The program.
         program: PathBuf,
+        /// Why, and what to do.
+        why: Untraced,
     },
     /// The user stopped it.
     #[error("stopped")]
@@ -235,7 +235,8 @@ fn run_once(
     }
     let run = match Run::open(dir.path()) {
         Err(OpenRunError::Empty { .. }) => {
-            return Err(SurveyError::NotInstrumented { program: request.program.path.clone() });
+            let program = request.program.path.clone();
+            return Err(SurveyError::NotInstrumented { why: Untraced::of(&program), program });
         }
         other => other.map_err(SurveyError::Trace)?,
     };

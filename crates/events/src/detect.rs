@@ -4,15 +4,21 @@
 //! intervention [`Noise`](crate::plan::Intervene::Noise).
 //!
 //! ```text
-//! 0   magic "SLVNOISE"   8  version u32     12  header length u32 (64)
+//! 0   magic "SLVNOISE"   8  version u32     12  header length u32 (96)
 //! 16  seed u64           24 duration ns u64
 //! 32  budget u32: millionths of the processor time that a thread uses ([`NO_BUDGET`]: none)   36  window of a near miss, ns u32
 //! 40  strength u16       42 strength where noise is aimed u16
 //! 44  noise u8           45 heuristic u8    46  flags u16
 //! 48  sites u32          52 rows at u32     56  ranges u32      60  ranges at u32
 //! row, 8 bytes, of ids 0, 1, …: aim u32 ([`Aim`]) | duration us u32 (0: the plan's)
+//! 64  section rows at u32   68 roles u32    72  roles at u32    76  branches u32 (0: no sections are checked)
+//! 80  zeros
 //! range, 16 bytes: where a suspected variable is, as offset from the base of the executable u64 | length u64
+//! section row, 8 bytes, of ids 0, 1, …: first role u32 | roles u32
+//! role, 16 bytes: kind u32 ([`PartKind`]) | section u32 | branch u32 | flags u32 (`PART_…`)
 //! ```
+//!
+//! A branch is one way through a section: its begin and one of its ends. Branches are numbered from 0 over all sections.
 //!
 //! The log is a file that stays mapped: what was stored survives a crash.
 //!
@@ -22,11 +28,16 @@
 //! 32  hits at u32        36 races at u32    40  nears at u32     44 modules at u32
 //! 48  modules u32        52 flags u32       56  seed u64
 //! 64  counters, 8 bytes each ([`LogCounter`])
+//! 2048 violation slots u32 | violations at u32 | branches u32 | branches at u32
 //! hits, 16 bytes, of ids 0, 1, …: waits u32 | races u32 | near misses u32 | samples u32
 //! race, 1024 bytes: key u64 (0: free) | count u32 | ready u32 | value flags u32 | 0 u32 | old u64 | new u64
 //!     | where it was allocated u64 | block u64 | its size u64 | first side at 64 | second side at 512
 //! side, 448 bytes: address u64 | size u32 | flags u32 | site u32 | thread u32 | frames u32 | locks u32 | value u64
 //!     | 4 locks: address u64, where taken u64 | 24 return addresses u64, innermost first
+//! violation, 1024 bytes: key u64 (0: free) | count u32 | ready u32 | branch u32 ([`ANNOTATED`]) | id of the begin u32
+//!     | size of the begin u32 | flags of the begin u32 | address u64 | value at the begin u64 | where it was allocated u64
+//!     | block u64 | its size u64 | who came between at 128 | who ended it at 576 (sides as above)
+//! branch, 8 bytes: times gone through u32 | times broken u32
 //! near, 32 bytes: key u64 (0: free) | address u64 | count u32 | shortest distance ns u32 | 0 u64
 //! module, 320 bytes: base u64 | end u64 | build-id length u32 | path length u32 | build-id 32 bytes | path 264 bytes
 //! key: 1 << 63 | smaller id << 31 | larger id
@@ -37,9 +48,19 @@ use crate::bytes::{array_at, slice_at, u32_at, u64_at};
 /// First bytes of the payload.
 pub const MAGIC: [u8; 8] = *b"SLVNOISE";
 /// Version of the payload.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the payload's header.
-pub const HEADER: usize = 64;
+pub const HEADER: usize = 96;
+/// Bytes of a site's row of roles.
+pub const PARTS_ROW: usize = 8;
+/// Bytes of a role.
+pub const PART: usize = 16;
+/// Of an end: others may read meanwhile. Of a begin: for some end they may not.
+pub const PART_READS: u32 = 1;
+/// The same for writes.
+pub const PART_WRITES: u32 = 2;
+/// Of a begin: every end is in its own function.
+pub const PART_ONE_FRAME: u32 = 4;
 /// Bytes of a row.
 pub const ROW: usize = 8;
 /// Bytes of a range.
@@ -62,10 +83,25 @@ pub const FLAG_VOLATILE: u16 = 4;
 /// The first accesses of a thread wait more often than the strength says: short programs have no others.
 pub const FLAG_EAGER: u16 = 8;
 
+/// Atomic sections are checked: those of the table, and those that the program declares.
+pub const FLAG_SECTIONS: u16 = 16;
+
 /// First bytes of a log.
 pub const LOG_MAGIC: [u8; 8] = *b"SLVDTLOG";
 /// Version of the log.
-pub const LOG_VERSION: u32 = 1;
+pub const LOG_VERSION: u32 = 2;
+/// Where the log's header says where broken sections are.
+pub const LOG_SECTIONS: usize = 2048;
+/// Bytes of a violation.
+pub const VIOLATION: usize = 1024;
+/// Where the sides of a violation are in it: who came between, and who ended the section.
+pub const VIOLATION_SIDES: [usize; 2] = [128, 576];
+/// Bytes of a side.
+pub const SIDE: usize = 448;
+/// Bytes of a branch.
+pub const BRANCH: usize = 8;
+/// The branch of sections that the program itself declares.
+pub const ANNOTATED: u32 = u32::MAX;
 /// Bytes of the log's header.
 pub const LOG_HEADER: usize = 4096;
 /// Where the counters begin.
@@ -107,6 +143,7 @@ pub const UNSEEN: u32 = 0x7fff_ffff;
 
 const _: () = assert!(SIDE_FRAMES + FRAMES * 8 <= SIDES[1] - SIDES[0] && SIDES[1] + 448 <= RACE);
 const _: () = assert!(56 + MODULE_PATH <= MODULE);
+const _: () = assert!(VIOLATION_SIDES[0] + SIDE <= VIOLATION_SIDES[1] && VIOLATION_SIDES[1] + SIDE <= VIOLATION);
 
 /// The key of two ids, whichever comes first.
 pub const fn key(one: u32, two: u32) -> u64 {
@@ -185,6 +222,33 @@ pub enum Aim {
     Aimed = 2,
 }
 
+/// What a site is to a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum PartKind {
+    /// It begins with this access.
+    Enter = 1,
+    /// It ends with this access.
+    End = 2,
+    /// It is left here.
+    Leave = 3,
+    /// Its function begins: whoever was inside in a frame that is gone is so no more.
+    Begin = 4,
+}
+
+/// A role of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// To which section.
+    pub section: u32,
+    /// Of an end: which way through the section.
+    pub branch: u32,
+    /// `PART_…`
+    pub flags: u32,
+}
+
 macro_rules! log_counters {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
         /// A counter of the detector.
@@ -233,6 +297,18 @@ log_counters! {
     Stale = "announcements of another process that were thrown away",
     /// Announcements that were never answered.
     Lost = "announcements that were met and never answered",
+    /// Sections that began.
+    Entered = "atomic sections that began",
+    /// Sections that came to an end.
+    Ended = "atomic sections that came to an end",
+    /// Sections left.
+    LeftOpen = "atomic sections that were left without an end",
+    /// Broken sections.
+    Violations = "times that another thread broke an atomic section",
+    /// Accesses that may have come too late.
+    Unsure = "accesses inside another thread's section that were not seen to be made before its end",
+    /// No room.
+    SectionsCrowded = "atomic sections that were not followed for want of room",
     /// Calibrated cost.
     CheckPs = "picoseconds that a check takes, as it was measured",
 }
@@ -265,6 +341,11 @@ pub struct Noise<'a> {
     pub ranges: u32,
     rows_at: usize,
     ranges_at: usize,
+    /// How many branches sections have; 0 where none is checked.
+    pub branches: u32,
+    parts_at: usize,
+    roles: u32,
+    roles_at: usize,
 }
 
 /// What is wrong with a payload.
@@ -313,6 +394,10 @@ impl<'a> Noise<'a> {
             rows_at: field(52)? as usize,
             ranges: field(56)?,
             ranges_at: field(60)? as usize,
+            parts_at: field(64)? as usize,
+            roles: field(68)?,
+            roles_at: field(72)? as usize,
+            branches: field(76)?,
         };
         if noise.duration_ns > MOST_DURATION_NS {
             return Err(bad(24));
@@ -330,7 +415,60 @@ impl<'a> Noise<'a> {
                 return Err(bad(noise.rows_at + id as usize * ROW));
             }
         }
-        Ok(noise)
+        noise.check_sections().map(|()| noise)
+    }
+
+    fn check_sections(&self) -> Result<(), NoiseError> {
+        let bad = |at: usize| NoiseError { at: at as u64 };
+        if self.branches == 0 {
+            return Ok(());
+        }
+        if self.roles > MOST_SITES || self.branches > MOST_SITES {
+            return Err(bad(68));
+        }
+        slice_at(self.bytes, self.parts_at, self.sites as usize * PARTS_ROW).ok_or(bad(64))?;
+        slice_at(self.bytes, self.roles_at, self.roles as usize * PART).ok_or(bad(72))?;
+        for id in 0..self.sites {
+            let (first, count) = self.parts_row(id);
+            if first.checked_add(count).is_none_or(|end| end > self.roles) {
+                return Err(bad(self.parts_at + id as usize * PARTS_ROW));
+            }
+        }
+        for number in 0..self.roles {
+            if self.part(number).is_none() {
+                return Err(bad(self.roles_at + number as usize * PART));
+            }
+        }
+        Ok(())
+    }
+
+    fn parts_row(&self, id: u32) -> (u32, u32) {
+        let at = self.parts_at + id as usize * PARTS_ROW;
+        (u32_at(self.bytes, at).unwrap_or(0), u32_at(self.bytes, at + 4).unwrap_or(0))
+    }
+
+    fn part(&self, number: u32) -> Option<Part> {
+        let at = self.roles_at + number as usize * PART;
+        let kind = match u32_at(self.bytes, at)? {
+            1 => PartKind::Enter,
+            2 => PartKind::End,
+            3 => PartKind::Leave,
+            4 => PartKind::Begin,
+            _ => return None,
+        };
+        let branch = u32_at(self.bytes, at + 8)?;
+        if kind == PartKind::End && branch >= self.branches {
+            return None;
+        }
+        Some(Part { kind, section: u32_at(self.bytes, at + 4)?, branch, flags: u32_at(self.bytes, at + 12)? })
+    }
+
+    /// What a site is to sections.
+    #[inline]
+    pub fn parts(&self, id: u32) -> impl Iterator<Item = Part> + use<'a> {
+        let own = *self;
+        let (first, count) = if self.branches != 0 && id < self.sites { self.parts_row(id) } else { (0, 0) };
+        (first..first.saturating_add(count)).filter_map(move |number| own.part(number))
     }
 
     fn row(&self, id: u32) -> Option<(Aim, u32)> {
@@ -450,6 +588,40 @@ pub struct Race<'a> {
     pub sides: [Side<'a>; 2],
 }
 
+/// A broken section of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation<'a> {
+    /// How often.
+    pub count: u32,
+    /// Which way through which section; [`ANNOTATED`].
+    pub branch: u32,
+    /// The id of the begin.
+    pub entry: u32,
+    /// Bytes of the begin.
+    pub size: u32,
+    /// Whether the begin writes.
+    pub writes: bool,
+    /// Whether it is an atomic operation.
+    pub atomic: bool,
+    /// The first byte.
+    pub addr: u64,
+    /// What was there just before the begin, up to eight bytes.
+    pub value: u64,
+    /// The heap block: where it was allocated, its address and size; zeros where it is none.
+    pub block: (u64, u64, u64),
+    /// Who came between, and who ended the section.
+    pub sides: [Side<'a>; 2],
+}
+
+/// A branch of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchHits {
+    /// Times that it was gone through.
+    pub seen: u32,
+    /// Times that it was broken.
+    pub broken: u32,
+}
+
 /// A near miss of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearMiss {
@@ -511,13 +683,44 @@ impl<'a> Log<'a> {
             if u32_at(row, 12)? == 0 {
                 return None;
             }
-            let side = |number: usize| Side::parse(slice_at(row, *SIDES.get(number)?, 448)?);
+            let side = |number: usize| Side::parse(slice_at(row, *SIDES.get(number)?, SIDE)?);
             Some(Race {
                 count: u32_at(row, 8)?,
                 values: (u32_at(row, 16)? & VALUES_SEEN != 0).then_some((u64_at(row, 24)?, u64_at(row, 32)?)),
                 block: (u64_at(row, 40)?, u64_at(row, 48)?, u64_at(row, 56)?),
                 sides: [side(0)?, side(1)?],
             })
+        })
+    }
+
+    /// The broken sections, in no order.
+    pub fn violations(&self) -> impl Iterator<Item = Violation<'a>> + use<'a> {
+        self.rows(LOG_SECTIONS, LOG_SECTIONS + 4, VIOLATION).filter_map(|row| {
+            if u64_at(row, 0)? == 0 || u32_at(row, 12)? == 0 {
+                return None;
+            }
+            let side = |number: usize| Side::parse(slice_at(row, *VIOLATION_SIDES.get(number)?, SIDE)?);
+            let flags = u32_at(row, 28)?;
+            Some(Violation {
+                count: u32_at(row, 8)?,
+                branch: u32_at(row, 16)?,
+                entry: u32_at(row, 20)?,
+                size: u32_at(row, 24)?,
+                writes: flags & SIDE_WRITES != 0,
+                atomic: flags & SIDE_ATOMIC != 0,
+                addr: u64_at(row, 32)?,
+                value: u64_at(row, 40)?,
+                block: (u64_at(row, 48)?, u64_at(row, 56)?, u64_at(row, 64)?),
+                sides: [side(0)?, side(1)?],
+            })
+        })
+    }
+
+    /// What came of each branch, from 0.
+    pub fn branches(&self) -> impl Iterator<Item = BranchHits> + use<'a> {
+        self.rows(LOG_SECTIONS + 8, LOG_SECTIONS + 12, BRANCH).map(|row| {
+            let field = |at| u32_at(row, at).unwrap_or(0);
+            BranchHits { seen: field(0), broken: field(4) }
         })
     }
 
@@ -550,14 +753,17 @@ impl<'a> Log<'a> {
 mod tests {
     use super::*;
 
-    fn payload() -> [u8; 64 + 24 + 16] {
-        let mut bytes = [0; 104];
+    fn payload() -> [u8; 96 + 24 + 16 + 24 + 32] {
+        let mut bytes = [0; 192];
         bytes[..8].copy_from_slice(&MAGIC);
         let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         let header =
-            [(8, VERSION), (12, 64), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
-        let rest = [(48, 3), (52, 64), (56, 1), (60, 88), (64, 1), (72, 2), (76, 9), (88, 0x40), (96, 8)];
-        for (at, value) in header.into_iter().chain(rest) {
+            [(8, VERSION), (12, 96), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
+        let rest = [(48, 3), (52, 96), (56, 1), (60, 120), (96, 1), (104, 2), (108, 9), (120, 0x40), (128, 8)];
+        // The first site begins section 5, the second ends it by branch 0.
+        let sections = [(64, 136), (68, 2), (72, 160), (76, 1), (140, 1), (144, 1), (148, 1), (152, 2)];
+        let roles = [(160, 1), (164, 5), (172, PART_WRITES), (176, 2), (180, 5), (188, PART_READS)];
+        for (at, value) in header.into_iter().chain(rest).chain(sections).chain(roles) {
             put(at, value);
         }
         bytes
@@ -573,6 +779,10 @@ mod tests {
         let rows = [(Aim::Usual, 0), (Aim::Aimed, 9), (Aim::Quiet, 0), (Aim::Quiet, 0)];
         assert_eq!([0, 1, 2, 3].map(|id| noise.site(id)), rows);
         assert_eq!((noise.range(0), noise.range(1)), (Some((0x40, 8)), None));
+        let part = |kind, flags| Part { kind, section: 5, branch: 0, flags };
+        assert_eq!(noise.parts(0).next(), Some(part(PartKind::Enter, PART_WRITES)));
+        assert_eq!(noise.parts(1).next(), Some(part(PartKind::End, PART_READS)));
+        assert_eq!((noise.parts(2).count(), noise.parts(9).count()), (0, 0));
     }
 
     #[test]
@@ -587,7 +797,7 @@ mod tests {
                 bytes[at] = value;
                 if let Ok(noise) = Noise::parse(&bytes) {
                     for number in [0, 1, noise.sites.wrapping_sub(1), noise.sites, u32::MAX] {
-                        let _ = (noise.site(number), noise.range(number));
+                        let _ = (noise.site(number), noise.range(number), noise.parts(number).count());
                     }
                 }
             }
@@ -619,6 +829,7 @@ mod tests {
         for len in 0..bytes.len() {
             if let Some(log) = Log::parse(&bytes[..len]) {
                 let _ = (log.races().count(), log.nears().count(), log.modules().count(), log.hits().count());
+                let _ = (log.violations().count(), log.branches().count());
                 assert_eq!(log.races().count(), 0, "cut at {len}");
             }
         }

@@ -379,7 +379,11 @@ const LIBC: [Hook; 16] = [
 ];
 
 /// Annotations of `selvedge.h`.
-const OWN: [Hook; 1] = [plain("selvedge_guard_address", HookClass::Annotation, 1)];
+const OWN: [Hook; 3] = [
+    plain("selvedge_guard_address", HookClass::Annotation, 1),
+    plain("selvedge_section_begin", HookClass::Annotation, 2),
+    plain("selvedge_section_end", HookClass::Annotation, 1),
+];
 
 const COUNT: usize = ACCESS.len() + 5 * 12 + REST.len() + LIBC.len() + OWN.len();
 const _: () = assert!(COUNT <= 256, "a hook index is one byte");

@@ -46,23 +46,27 @@ pub fn bugs(findings: &[Finding]) -> Vec<Bug> {
     best.sort_by_cached_key(|at| findings.get(*at).map(evidence));
     let of = |at: usize| known.get(at).filter(|known| known.finding.status != Status::Refuted);
     let rank = |at: usize| of(at).map(|known| rank(known.finding));
-    let related = |one: usize, other: usize| of(one).zip(of(other)).is_some_and(|(one, other)| one.is_related(other));
 
     let mut bugs: Vec<Vec<usize>> = Vec::new();
     for turn in [Rank::Error, Rank::SetError, Rank::Remark] {
         let mut rest = Vec::new();
+        let mut met = Met::default();
+        for (number, bug) in bugs.iter().enumerate() {
+            bug.iter().filter_map(|at| of(*at)).for_each(|known| met.add(known, number));
+        }
         let mut joined = Vec::new();
-        for at in best.iter().copied().filter(|at| rank(*at) == Some(turn)) {
+        for (at, known) in best.iter().filter_map(|at| Some((*at, of(*at)?))).filter(|(at, _)| rank(*at) == Some(turn))
+        {
             // Of several the first, as it has the better evidence.
-            match bugs.iter().position(|bug| bug.iter().any(|other| related(at, *other))) {
+            match met.all(known).into_iter().min() {
                 Some(bug) => joined.push((bug, at)),
-                None => rest.push(at),
+                None => rest.push((at, known)),
             }
         }
         for (bug, at) in joined {
             bugs.get_mut(bug).into_iter().for_each(|bug| bug.push(at));
         }
-        bugs.extend(parts(rest.into_iter(), related));
+        bugs.extend(parts(&rest));
     }
     let place: BTreeMap<usize, usize> = best.iter().copied().zip(0..).collect();
     bugs.iter_mut().for_each(|bug| bug.sort_by_key(|at| place.get(at).copied()));
@@ -132,26 +136,87 @@ pub fn are_related(one: &Finding, other: &Finding) -> bool {
     Known::of(one).is_related(&Known::of(other))
 }
 
-/// Connected parts of what is related; in the order of the list, as are their members.
-fn parts(all: impl Iterator<Item = usize>, related: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+/// Connected parts of what is related.
+fn parts(all: &[(usize, &Known<'_>)]) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = Vec::new();
-    let order: Vec<usize> = all.collect();
-    for at in &order {
-        let (mut joined, apart): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| part.iter().any(|other| related(*at, *other)));
-        parts = apart;
-        let mut one = joined.drain(..).fold(Vec::new(), |mut one, part| {
-            one.extend(part);
-            one
-        });
-        one.push(*at);
-        parts.push(one);
+    let mut part_of: Vec<usize> = Vec::new();
+    let mut met = Met::default();
+    for (number, (at, known)) in all.iter().enumerate() {
+        // The parts that it makes one, with the parts that these went into.
+        let mut joined: BTreeSet<usize> = BTreeSet::new();
+        for other in met.all(known) {
+            joined.insert(root(&part_of, other));
+        }
+        let one = joined.pop_first().unwrap_or(number);
+        for part in joined {
+            if let Some(part_of) = part_of.get_mut(part) {
+                *part_of = one;
+            }
+            let moved = parts.get_mut(part).map(std::mem::take).unwrap_or_default();
+            parts.get_mut(one).into_iter().for_each(|part| part.extend(&moved));
+        }
+        part_of.push(one);
+        parts.push(Vec::new());
+        parts.get_mut(one).into_iter().for_each(|part| part.push(*at));
+        met.add(known, number);
     }
-    let place: BTreeMap<usize, usize> = order.iter().copied().zip(0..).collect();
-    let rank = |at: &usize| place.get(at).copied();
-    parts.iter_mut().for_each(|part| part.sort_by_key(rank));
-    parts.sort_by_key(|part| part.first().map(rank));
+    parts.retain(|part| !part.is_empty());
     parts
+}
+
+fn root(part_of: &[usize], mut at: usize) -> usize {
+    while let Some(above) = part_of.get(at).filter(|above| **above != at) {
+        at = *above;
+    }
+    at
+}
+
+/// Findings that were met, by what makes others related to them. The number of each is the caller's.
+///
+/// What [`Known::is_related`] says of two findings, this says of one and all that were met, without comparing each.
+#[derive(Default)]
+struct Met<'a> {
+    by_key: BTreeMap<Key<'a>, BTreeSet<usize>>,
+    /// Findings with an access there, and those that do not say of which variable.
+    at: BTreeMap<Place<'a>, (BTreeSet<usize>, BTreeSet<usize>)>,
+}
+
+/// Findings that have one in common are related.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'a> {
+    Id(&'a str),
+    Access(Place<'a>, String),
+    Variable(String, BTreeSet<&'a str>),
+    FailedVariable(Harm, &'a str, String),
+    FailedPlace(Harm, &'a str, Place<'a>),
+}
+
+impl<'a> Met<'a> {
+    fn add(&mut self, known: &Known<'a>, number: usize) {
+        for key in known.keys() {
+            self.by_key.entry(key).or_default().insert(number);
+        }
+        for (place, variable) in &known.accesses {
+            let (all, unnamed) = self.at.entry(*place).or_default();
+            all.insert(number);
+            if variable.is_none() {
+                unnamed.insert(number);
+            }
+        }
+    }
+
+    /// Numbers of all that are related.
+    fn all(&self, known: &Known<'a>) -> BTreeSet<usize> {
+        let mut found: BTreeSet<usize> = BTreeSet::new();
+        for key in known.keys() {
+            found.extend(self.by_key.get(&key).into_iter().flatten());
+        }
+        for (place, variable) in &known.accesses {
+            let Some((all, unnamed)) = self.at.get(place) else { continue };
+            found.extend(if variable.is_none() { all } else { unnamed });
+        }
+        found
+    }
 }
 
 /// What makes one finding say more than another; less is better, and no two findings that differ are alike.
@@ -198,6 +263,25 @@ impl<'a> Known<'a> {
         Known { finding, accesses, functions, variables }
     }
 
+    fn keys(&self) -> Vec<Key<'a>> {
+        let finding = self.finding;
+        let mut keys = vec![Key::Id(&finding.id)];
+        keys.extend(finding.group.as_deref().map(Key::Id));
+        for (place, variable) in &self.accesses {
+            keys.extend(variable.clone().map(|variable| Key::Access(*place, variable)));
+        }
+        if !self.functions.is_empty() {
+            keys.extend(self.variables.iter().map(|name| Key::Variable(name.clone(), self.functions.clone())));
+        }
+        if let Some(failure) = finding.failure.as_deref() {
+            let variable = |name: &String| Key::FailedVariable(finding.harm, failure, name.clone());
+            keys.extend(self.variables.iter().map(variable));
+            keys.extend(self.accesses.iter().map(|(place, _)| Key::FailedPlace(finding.harm, failure, *place)));
+        }
+        keys
+    }
+
+    /// The definition; [`Met`] is the same for many.
     fn is_related(&self, other: &Known<'_>) -> bool {
         let (one, two) = (self.finding, other.finding);
         let belongs = |one: &Finding, two: &Finding| {
@@ -407,6 +491,18 @@ mod tests {
                 once.iter().filter(|finding| finding.status != Status::Refuted).cloned().collect();
             prop_assert!(told.iter().all(|finding| finding.group.is_some()));
             prop_assert_eq!(named(&told), bugs(&told));
+        }
+
+        #[test]
+        fn what_is_met_is_what_is_related(list in prop::collection::vec(some_finding(), 1..8)) {
+            let known: Vec<Known<'_>> = list.iter().map(Known::of).collect();
+            let mut met = Met::default();
+            known.iter().enumerate().for_each(|(number, known)| met.add(known, number));
+            for one in &known {
+                let expected: BTreeSet<usize> =
+                    (0..known.len()).filter(|other| one.is_related(&known[*other])).collect();
+                prop_assert_eq!(met.all(one), expected);
+            }
         }
 
         /// Against the definition: errors of one variable are in one bug where a chain of related ones leads from one to the other.

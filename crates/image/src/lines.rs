@@ -45,7 +45,8 @@ impl Frame {
 
 /// Whether a source file is the user's own, not of the system or a library.
 pub fn is_users_file(file: &str) -> bool {
-    const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
+    // Rust's own library has its place in the toolchain where its sources are installed, else one of the build machine's.
+    const FOREIGN: [&str; 5] = ["/usr/include/", "/usr/lib/", "/rustc/", "/rustlib/src/rust/", "/.cargo/registry/"];
     !FOREIGN.iter().any(|part| file.contains(part))
 }
 

@@ -20,6 +20,8 @@ pub enum MarkKind {
     Function,
     /// The block.
     Block,
+    /// Nothing: an atomic section is declared here, when the program comes to it.
+    Section,
 }
 
 /// A mark.
@@ -39,6 +41,7 @@ pub fn marks(image: &Image) -> Vec<Mark> {
         let kind = match u32_at(row, 4)? {
             1 => MarkKind::Function,
             2 => MarkKind::Block,
+            3 => MarkKind::Section,
             _ => return None,
         };
         Some(Mark { offset, kind })
@@ -66,6 +69,7 @@ pub fn marked_sites(loaded: &Loaded) -> BTreeSet<u32> {
         };
         let after = loaded.entries.partition_point(|entry| u64::from(entry.offset) <= mark.offset);
         match mark.kind {
+            MarkKind::Section => {}
             MarkKind::Function => sites.extend((0..loaded.entries.len()).filter(here)),
             MarkKind::Block => {
                 let before = (0..after).rev().take_while(here);

@@ -82,23 +82,24 @@ pub struct InAct {
     size: u32,
 }
 
+/// A side, with its names.
 #[derive(Debug)]
-struct Named {
-    thread: u32,
+pub(crate) struct Named {
+    pub(crate) thread: u32,
     is_seen: bool,
-    op: &'static str,
-    size: u32,
-    value: u64,
-    stack: Vec<Source>,
-    locks: Vec<(String, Option<Source>)>,
+    pub(crate) op: &'static str,
+    pub(crate) size: u32,
+    pub(crate) value: u64,
+    pub(crate) stack: Vec<Source>,
+    pub(crate) locks: Vec<(String, Option<Source>)>,
 }
 
 impl Named {
-    fn own(&self) -> Option<&Source> {
+    pub(crate) fn own(&self) -> Option<&Source> {
         Source::of_stack(&self.stack)
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.thread {
             _ if !self.is_seen => "somebody".to_owned(),
             0 => "T0 (main)".to_owned(),
@@ -106,7 +107,7 @@ impl Named {
         }
     }
 
-    fn access(&self, variable: Option<&String>) -> Access {
+    pub(crate) fn access(&self, variable: Option<&String>) -> Access {
         Access {
             thread: self.thread,
             op: self.op.to_owned(),
@@ -117,7 +118,7 @@ impl Named {
         }
     }
 
-    fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         self.own().map_or_else(|| "?".to_owned(), Source::brief)
     }
 }
@@ -133,22 +134,8 @@ impl InAct {
         let [one, two] = &race.sides;
         let name = |side: &ActSide| named(images, side, loaded, site);
         // Where the two begin at different bytes, the later one is what both touch.
-        let addr = one.addr.max(two.addr);
-        let block = race.block.map(|(pc, at, size)| {
-            let source = code(images, loaded, pc).and_then(|stack| Source::of_stack(&stack).cloned());
-            (source.unwrap_or_default(), at, size)
-        });
-        let variable = match &block {
-            Some((source, at, _)) => Some(format!("heap:{}{}", source.brief(), plus(addr.saturating_sub(*at)))),
-            None => global(images, loaded, addr),
-        };
-        InAct {
-            sides: [name(one), name(two)],
-            variable: Some(variable.unwrap_or_else(|| format!("{addr:#x}"))),
-            block: block.map(|(source, _, size)| (source, size)),
-            values: race.values,
-            size: one.size,
-        }
+        let (variable, block) = memory(images, loaded, one.addr.max(two.addr), race.block);
+        InAct { sides: [name(one), name(two)], variable: Some(variable), block, values: race.values, size: one.size }
     }
 
     /// `data race in deposit / withdraw`: the functions sorted, so that one bug has one title.
@@ -253,7 +240,7 @@ impl InAct {
     }
 }
 
-fn number(value: u64, size: u32) -> String {
+pub(crate) fn number(value: u64, size: u32) -> String {
     if size > 8 { format!("{value:#x}… (its first 8 bytes)") } else { format!("{value:#x}") }
 }
 
@@ -261,7 +248,7 @@ fn held((lock, taken): &(String, Option<Source>)) -> Held {
     Held { lock: lock.clone(), taken: taken.as_ref().map(Source::brief) }
 }
 
-fn holding(locks: &[(String, Option<Source>)]) -> String {
+pub(crate) fn holding(locks: &[(String, Option<Source>)]) -> String {
     if locks.is_empty() {
         return "holding no lock".to_owned();
     }
@@ -272,7 +259,7 @@ fn holding(locks: &[(String, Option<Source>)]) -> String {
     format!("holding {}", locks.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-fn named<'a>(
+pub(crate) fn named<'a>(
     images: &Images,
     side: &ActSide,
     loaded: &[LoadedImage],
@@ -306,6 +293,24 @@ fn named<'a>(
         stack,
         locks: side.locks.iter().map(lock).collect(),
     }
+}
+
+/// The name of what lies at an address, and where the block there was allocated, with its size.
+pub(crate) fn memory(
+    images: &Images,
+    loaded: &[LoadedImage],
+    addr: u64,
+    block: Option<(u64, u64, u64)>,
+) -> (String, Option<(Source, u64)>) {
+    let block = block.map(|(pc, at, size)| {
+        let source = code(images, loaded, pc).and_then(|stack| Source::of_stack(&stack).cloned());
+        (source.unwrap_or_default(), at, size)
+    });
+    let name = match &block {
+        Some((source, at, _)) => Some(format!("heap:{}{}", source.brief(), plus(addr.saturating_sub(*at)))),
+        None => global(images, loaded, addr),
+    };
+    (name.unwrap_or_else(|| format!("{addr:#x}")), block.map(|(source, _, size)| (source, size)))
 }
 
 /// The inline stack at a return address.

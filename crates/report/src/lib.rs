@@ -24,6 +24,7 @@ pub mod github;
 pub mod hang;
 pub mod html;
 pub mod in_act;
+pub mod in_section;
 pub mod interleaving;
 pub mod json;
 pub mod junit;

@@ -108,6 +108,11 @@ impl Source {
         }
     }
 
+    /// Whether Rust's library calls the program's own code from here: it marks the place, for backtraces of its own.
+    fn is_rust_start(&self) -> bool {
+        self.function.as_deref().is_some_and(|name| name.contains("::__rust_begin_short_backtrace"))
+    }
+
     /// Whether this is how threads begin, before any code of the program's own.
     pub(crate) fn is_start(&self) -> bool {
         let ours = self.function.as_deref().is_some_and(|name| name.starts_with("selvedge_rt::"));
@@ -228,12 +233,15 @@ impl<'a> Names<'a> {
     }
 
     /// The calls that led to a place, innermost first, with what was inlined. How the system begins a thread is
-    /// left out.
+    /// left out, and how Rust's library does.
     pub fn stack(&self, place: Place, context: ContextId) -> Vec<Source> {
         let callers = self.process.contexts().frames(context).into_iter().map(|pc| self.process.place_of(pc));
         let mut stack: Vec<Source> = std::iter::once(place).chain(callers).flat_map(|at| self.frames(at)).collect();
         let own = stack.iter().rposition(|frame| !frame.is_start()).map_or(stack.len().min(1), |last| last + 1);
         stack.truncate(own);
+        if let Some(begin) = stack.iter().position(Source::is_rust_start) {
+            stack.truncate(begin.max(1));
+        }
         stack
     }
 

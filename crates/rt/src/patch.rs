@@ -170,7 +170,9 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
                 let call = call(&site, at, thunk as u64);
                 if code.write(at, &call) {
                     if let (Some((id, _)), HookClass::Access { .. } | HookClass::Range { .. }) = (target, hook.class) {
-                        detect::switch::placed(id, at, &call);
+                        if !detect::sections::has_part(id) {
+                            detect::switch::placed(id, at, &call);
+                        }
                     }
                     on += 1;
                 }

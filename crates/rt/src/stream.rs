@@ -16,6 +16,7 @@ use selvedge_events::pack::{self, Small};
 use selvedge_events::plan::Observe;
 
 use crate::arch;
+use crate::detect;
 use crate::enforce;
 use crate::gate;
 use crate::guard;
@@ -401,6 +402,7 @@ pub fn restart(state: &mut ThreadState) {
 pub fn pend(slot: u16, object: u64, pc: usize) {
     let Some(state) = thread_state::current() else { return };
     heal::calls(state, slot);
+    detect::sections::between();
     if enforce::is_on() {
         enforce::pend(slot, pc);
     }

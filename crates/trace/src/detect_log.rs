@@ -4,7 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use selvedge_events::detect::{Hits, LOG_COUNTERS_ALL, LOG_PREFIX, Log, LogCounter, NearMiss, Race, Side, UNSEEN};
+use selvedge_events::detect::{
+    BranchHits, Hits, LOG_COUNTERS_ALL, LOG_PREFIX, Log, LogCounter, NearMiss, Race, Side, UNSEEN, Violation,
+};
 
 /// An image that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,21 @@ pub struct ActRace {
     pub sides: [ActSide; 2],
 }
 
+/// An atomic section that was broken, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActViolation {
+    /// How often.
+    pub count: u32,
+    /// Which way through which section; [`selvedge_events::detect::ANNOTATED`].
+    pub branch: u32,
+    /// How it began: nothing is known of the stack. The value is the one just before.
+    pub begin: ActSide,
+    /// The heap block: where it was allocated, its address and size.
+    pub block: Option<(u64, u64, u64)>,
+    /// Who came between, and who ended the section.
+    pub sides: [ActSide; 2],
+}
+
 /// A log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectLog {
@@ -64,6 +81,10 @@ pub struct DetectLog {
     pub seed: u64,
     /// Races.
     pub races: Vec<ActRace>,
+    /// Broken sections.
+    pub violations: Vec<ActViolation>,
+    /// What came of each branch of the checked sections.
+    pub branches: Vec<BranchHits>,
     /// Near misses.
     pub nears: Vec<NearMiss>,
     /// What came of each id.
@@ -80,6 +101,8 @@ impl DetectLog {
         let log = Log::parse(bytes)?;
         let mut races: Vec<ActRace> = log.races().map(|race| race_of(&race)).collect();
         races.sort_by_key(|race| race.sides.each_ref().map(|side| side.site));
+        let mut violations: Vec<ActViolation> = log.violations().map(|violation| violation_of(&violation)).collect();
+        violations.sort_by_key(|one| (one.begin.site, one.sides.each_ref().map(|side| side.site)));
         let mut nears: Vec<NearMiss> = log.nears().collect();
         nears.sort_by_key(|near| near.sites);
         let image = |module: selvedge_events::detect::LogModule<'_>| LoadedImage {
@@ -92,6 +115,8 @@ impl DetectLog {
             pid: log.pid,
             seed: log.seed,
             races,
+            violations,
+            branches: log.branches().collect(),
             nears,
             hits: log.hits().collect(),
             images: log.modules().map(image).collect(),
@@ -132,6 +157,28 @@ fn race_of(race: &Race<'_>) -> ActRace {
     }
 }
 
+fn violation_of(violation: &Violation<'_>) -> ActViolation {
+    let (pc, block, size) = violation.block;
+    let [between, end] = violation.sides.each_ref().map(side_of);
+    ActViolation {
+        count: violation.count,
+        branch: violation.branch,
+        begin: ActSide {
+            addr: violation.addr,
+            size: violation.size,
+            writes: violation.writes,
+            atomic: violation.atomic,
+            site: Some(violation.entry),
+            thread: end.thread,
+            value: violation.value,
+            frames: Vec::new(),
+            locks: Vec::new(),
+        },
+        block: (block != 0).then_some((pc, block, size)),
+        sides: [between, end],
+    }
+}
+
 fn side_of(side: &Side<'_>) -> ActSide {
     ActSide {
         addr: side.addr,
@@ -155,7 +202,7 @@ mod tests {
         assert_eq!(DetectLog::of(b"SLVDTLO"), None);
         let mut bytes = vec![0_u8; 4096];
         bytes[..8].copy_from_slice(&selvedge_events::detect::LOG_MAGIC);
-        bytes[8] = 1;
+        bytes[8] = 2;
         bytes[16] = 7;
         let log = DetectLog::of(&bytes).expect("a log");
         assert_eq!((log.pid, log.races.len(), log.counter(LogCounter::Races)), (7, 0, 0));

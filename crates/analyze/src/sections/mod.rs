@@ -27,6 +27,7 @@
 
 pub mod assure;
 mod place;
+pub mod refine;
 mod summary;
 mod table;
 pub mod text;

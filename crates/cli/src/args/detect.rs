@@ -12,10 +12,17 @@ use super::shared::{StoreArgs, duration};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  selvedge detect -- ./prog\n  \
     selvedge detect --runs 20 --overhead 5% -- ./prog input\n  \
+    selvedge sections ./prog -o s && selvedge detect --sections s --runs 20 -- ./prog\n  \
     selvedge detect --runs 20 -- ./prog && selvedge detect --again --heuristic location --strength 1000 -- ./prog\n\n\
     Now and then a thread waits before an access, with the access announced; whoever is about to make a conflicting one \
     meanwhile races with it. There are no false reports. The program runs free, at nearly its own speed.")]
 pub(crate) struct DetectArgs {
+    /// Check atomic sections too: those of this file, which `selvedge sections -o` or `selvedge refine` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sections: Option<PathBuf>,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
     /// How many runs
     #[arg(short = 'n', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
@@ -74,6 +81,53 @@ pub(crate) struct DetectArgs {
     pub(crate) store: StoreArgs,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub(crate) guest: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  selvedge sections ./prog -o prog.sections && selvedge refine prog.sections -- ./prog\n  \
+    selvedge refine prog.sections --oracle 'grep -q \"total 100\" $SELVEDGE_RUN_DIR/stdout' -- ./prog\n  \
+    selvedge refine prog.sections --merge other.sections\n\n\
+    Runs the program under noise. A section that another thread comes between in a run that passes was not meant to be atomic: it is \
+    marked so in the file, and not checked any more. Ends that no run comes to are not checked either. It is over when a \
+    number of correct runs have changed nothing."
+)]
+pub(crate) struct RefineArgs {
+    /// The sections; refined in place unless --output says otherwise
+    #[arg(value_name = "FILE")]
+    pub(crate) sections: PathBuf,
+    /// Correct runs that change nothing, after which it is over
+    #[arg(long, default_value_t = 10, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) quiet: u32,
+    /// Most runs
+    #[arg(short = 'n', long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Where the refined sections go
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Take in another file of sections first; may be given again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) merge: Vec<PathBuf>,
+    /// A shell command that says whether a run passed (exit code 0); it finds the run in $SELVEDGE_RUN_DIR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) oracle: Option<String>,
+    /// How a thread waits
+    #[arg(long, default_value = "sleep", value_parser = ["sleep", "spin", "yield", "priority"])]
+    pub(crate) noise: String,
+    /// What it may cost: 5%, 2x, none
+    #[arg(long, value_name = "BUDGET", value_parser = overhead, default_value = "25%")]
+    pub(crate) overhead: Overhead,
+    /// Decides all that is left to chance; the next run has the next seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// End a run after this time
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The program and its arguments; without them, files are only merged
+    #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) guest: Vec<OsString>,
 }
 

@@ -118,6 +118,9 @@ pub(crate) struct GuardArgs {
     /// With --log: write the violations to this file
     #[arg(long, value_name = "FILE", requires = "log")]
     pub(crate) json: Option<PathBuf>,
+    /// With --log: leave out violations that this file names as `invariant:PATTERN`; may be given again
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub(crate) suppressions: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The program and its arguments

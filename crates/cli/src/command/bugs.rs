@@ -157,6 +157,16 @@ impl Bugs {
         true
     }
 
+    /// Makes the clip of the worst bug the latest: it is meant where a command names none.
+    pub(crate) fn mark_latest(&self) {
+        let clip = self.shown.first().and_then(|bug| bug.lead.clip.as_deref());
+        let file = clip.and_then(|clip| std::fs::File::options().append(true).open(clip).ok());
+        if let Some(file) = file {
+            // Without it another clip is the latest, and it says which.
+            let _ = file.set_modified(std::time::SystemTime::now());
+        }
+    }
+
     /// Every finding, bug after bug.
     pub(crate) fn into_findings(self) -> Vec<Finding> {
         let shown = self.shown.into_iter().flat_map(|bug| std::iter::once(bug.lead).chain(bug.others));

@@ -42,7 +42,7 @@ Examples:
   cargo selvedge test                             run all tests, instrumented; says how to hunt those that fail
   cargo selvedge hunt --test pool drains          hunt the test `drains` in tests/pool.rs
   cargo selvedge hunt --bin server -- --port 0    hunt a program
-  cargo selvedge explore --lib -n 500 queue       many schedules for the unit tests with `queue` in their name
+  cargo selvedge explore --lib queue              many schedules for each unit test with `queue` in its name
   cargo selvedge replay .selvedge/clips/NAME.clip
 
 docs/guide/rust.md has more, and the limits.";

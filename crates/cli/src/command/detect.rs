@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use selvedge_analyze::sections::text::{self, SectionFile};
 use selvedge_drive::confirm::Effort;
 use selvedge_drive::control::World;
 use selvedge_drive::controlled::{SurveyOptions, prepare};
 use selvedge_drive::detect::watch::Wanted;
-use selvedge_drive::detect::{DetectOptions, Detected, Found, Step, detect};
+use selvedge_drive::detect::{Broken, DetectOptions, Detected, Found, Step, detect};
 use selvedge_drive::explore::DEFAULT_MOST_STEPS;
 use selvedge_drive::hunt::{HuntOptions, base_clip, hunt};
 use selvedge_drive::program::hex;
@@ -17,12 +18,13 @@ use selvedge_drive::store::Store;
 use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind};
 use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
+use selvedge_report::in_section::InSection;
 use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
 use crate::command::made;
 use crate::messages::{Failure, Live, note};
-use crate::outlet::Outlet;
+use crate::outlet::{Outlet, of_runs};
 
 /// Detects; exit code 66 where there are findings.
 pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
@@ -45,35 +47,47 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         survey_runs: args.survey_runs,
         resurvey: args.resurvey,
         plan_only: args.plan_only.clone(),
+        sections: args.sections.as_deref().map(read_sections).transpose()?,
+        oracle: args.oracle.clone(),
         ..DetectOptions::default()
     };
-    let mut live = Live::new();
+    let (mut live, stop) = (Live::new(), Stop::on_signals());
     let mut each = |step: Step<'_>| match step {
         Step::Surveying { run, of } => note(&format!("survey run {run} of {of}")),
         Step::Watching { sites, suspects: 0 } => note(&format!("watching {sites} sites")),
         Step::Watching { sites, suspects } => note(&format!("watching {sites} sites, {suspects} of them suspects")),
+        Step::Checking { sections, missing, declared } => note(&checking(sections, missing, declared)),
         Step::PlanWritten { logs } => note(&format!(
             "start the program with SELVEDGE_PLAN={}; logs go to {}",
             args.plan_only.as_deref().unwrap_or(Path::new("")).display(),
             logs.display()
         )),
-        Step::Ran { detected, of } => live.show(|| progress(detected, of)),
+        Step::Ran { detected, of } => {
+            live.show(|| progress(detected, of));
+            let found = |one: &Shown<'_>| !outlet.hides(&one.finding);
+            if args.output.findings.halt_on_error && shown(detected).iter().any(found) {
+                stop.set();
+            }
+        }
         _ => {}
     };
-    let detected = detect(&store, &guest, &options, &Stop::on_signals(), &mut each)
-        .map_err(|error| Failure::new(error.exit_code(), &error))?;
+    let detected =
+        detect(&store, &guest, &options, &stop, &mut each).map_err(|error| Failure::new(error.exit_code(), &error))?;
     live.end();
     if args.plan_only.is_some() {
         return Ok(ExitCode::Success.code());
     }
     let shown = shown(&detected);
-    let ids: BTreeSet<String> = shown.iter().map(|one| one.finding.id.clone()).collect();
+    let sections = sections_shown(&detected);
+    let all = shown.iter().map(|one| &one.finding).chain(sections.iter().map(|one| &one.finding));
+    let ids: BTreeSet<String> = all.map(|finding| finding.id.clone()).collect();
     let clips = if args.no_clip || ids.is_empty() || detected.stopped {
         None
     } else {
         Some(pursue(&store, &guest, args.seed, &ids))
     };
-    let findings = show(shown, &again(&args), clips.as_ref(), &mut outlet)?;
+    let mut findings = show(shown, &again(&args), clips.as_ref(), &mut outlet)?;
+    findings.extend(show_sections(sections, &again(&args), clips.as_ref(), &mut outlet)?);
     summary(&detected, findings.len(), &options);
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
@@ -81,7 +95,12 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         }
     }
     let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
-    let otherwise = if detected.stopped { 130 } else { ExitCode::Success.code() };
+    // Of a program that ran once and is clean, its own code.
+    let otherwise = match detected.last {
+        _ if detected.stopped => 130,
+        Some(outcome) if detected.tally.total() == 1 => outcome.exit_code(),
+        _ => of_runs(&detected.tally.into()),
+    };
     outlet.finish(Report::new(program, detected.tally.into(), findings), otherwise)
 }
 
@@ -102,7 +121,7 @@ const CLIP_BUDGET: Duration = Duration::from_secs(10);
 
 /// Looks for schedules that make these races happen again, as a hunt does.
 fn pursue(store: &Store, guest: &Guest, seed: u64, ids: &BTreeSet<String>) -> Clips {
-    note("looking for schedules that make the races happen again");
+    note("looking for schedules that make it happen again");
     let timeout = Duration::from_secs(5);
     let survey = SurveyOptions { runs: 1, fresh: false, timeout: Some(timeout) };
     let stop = Stop::default();
@@ -152,6 +171,122 @@ fn shown(detected: &Detected) -> Vec<Shown<'_>> {
     order.into_iter().filter_map(|id| shown.remove(&id)).collect()
 }
 
+/// A broken section as it is shown.
+struct SectionShown<'a> {
+    first: &'a Broken,
+    in_section: InSection,
+    finding: Finding,
+    count: u64,
+    runs: u32,
+    failed: u32,
+}
+
+/// Every broken section, once for each place in the source: of several patterns the first is told.
+fn sections_shown(detected: &Detected) -> Vec<SectionShown<'_>> {
+    let images = Images::default();
+    let site = |id: u32| {
+        let site = detected.sites.get(id as usize)?;
+        Some(SitePlace { path: &site.path, build_id: &site.build_id, offset: site.offset })
+    };
+    let mut shown: Vec<SectionShown<'_>> = Vec::new();
+    for broken in &detected.broken {
+        let branch = detected.branches.get(broken.violation.branch as usize);
+        let pattern = branch.map_or("declared by the program", |branch| text::kind_word(branch.section.1));
+        let in_section = InSection::of(&images, &broken.violation, &broken.images, &site, pattern);
+        let finding = in_section.finding();
+        match shown.iter_mut().find(|known| known.finding.id == finding.id) {
+            Some(known) => {
+                known.count = known.count.max(broken.count);
+                known.runs = known.runs.max(broken.runs);
+                known.failed = known.failed.max(broken.failed);
+            }
+            None => shown.push(SectionShown {
+                first: broken,
+                in_section,
+                finding,
+                count: broken.count,
+                runs: broken.runs,
+                failed: broken.failed,
+            }),
+        }
+    }
+    shown
+}
+
+fn show_sections(
+    shown: Vec<SectionShown<'_>>,
+    again: &str,
+    clips: Option<&Clips>,
+    outlet: &mut Outlet<'_>,
+) -> Result<Vec<Finding>, Failure> {
+    let mut findings = Vec::new();
+    for one in shown {
+        let how = match (one.failed, one.runs) {
+            (0, _) => "which passed all the same: `selvedge refine` drops sections that are not meant".to_owned(),
+            (failed, _) => format!("{failed} of which did not pass"),
+        };
+        let mut lines = vec![
+            format!(
+                "Seen {} in {}, {how}; first with the noise of seed {}.",
+                times(one.count, "time"),
+                times(one.runs.into(), "run"),
+                one.first.seed
+            ),
+            format!("Look for it again: {again}"),
+        ];
+        let mut finding = one.finding;
+        finding.replay = Some(again.to_owned());
+        made_again(&mut finding, &mut lines, clips);
+        if !outlet.hides(&finding) {
+            let mut text = Vec::new();
+            one.in_section.write(&lines, &mut text)?;
+            outlet.show(&String::from_utf8_lossy(&text))?;
+        }
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+fn times(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Adds the schedule that makes a finding happen again.
+fn made_again(finding: &mut Finding, lines: &mut Vec<String>, clips: Option<&Clips>) {
+    match clips {
+        None => {}
+        Some(Ok(clips)) => match clips.get(&finding.id) {
+            Some((made, how)) => {
+                (finding.harm, finding.clip, finding.replay) = (made.harm, made.clip.clone(), made.replay.clone());
+                lines.push("It was made to happen under control too:".to_owned());
+                lines.extend(how.iter().cloned());
+            }
+            None => lines.push(NO_CLIP.to_owned()),
+        },
+        Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
+    }
+}
+
+/// A file of sections.
+pub(crate) fn read_sections(file: &Path) -> Result<SectionFile, Failure> {
+    let usage =
+        |why: String| Failure::Error { code: ExitCode::Usage.code(), text: format!("{}: {why}", file.display()) };
+    let bytes = std::fs::read(file).map_err(|error| usage(error.to_string()))?;
+    text::parse(&bytes).map_err(|error| usage(error.to_string()))
+}
+
+fn checking(sections: usize, missing: usize, declared: bool) -> String {
+    let mut words = match (sections, declared) {
+        (0, true) => "checking the atomic sections that the program declares".to_owned(),
+        (_, true) => format!("checking {sections} atomic sections, and those that the program declares"),
+        (_, false) => format!("checking {sections} atomic sections"),
+    };
+    if missing > 0 {
+        words.push_str(&format!("; {missing} that the file has are not in this build"));
+    }
+    words
+}
+
 /// Every race as a finding with its report, for a hunt that watched.
 pub(crate) fn findings(detected: &Detected, guest: &Guest) -> Vec<(Finding, String)> {
     let words = std::iter::once(&guest.program).chain(&guest.args);
@@ -185,7 +320,6 @@ fn show(
 ) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     for one in shown {
-        let times = |count: u64, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
         let mut lines = vec![
             format!(
                 "Seen {} in {}, first with the noise of seed {}.",
@@ -197,18 +331,7 @@ fn show(
         ];
         let mut finding = one.finding;
         finding.replay = Some(again.to_owned());
-        match clips {
-            None => {}
-            Some(Ok(clips)) => match clips.get(&finding.id) {
-                Some((made, how)) => {
-                    (finding.harm, finding.clip, finding.replay) = (made.harm, made.clip.clone(), made.replay.clone());
-                    lines.push("It was made to happen under control too:".to_owned());
-                    lines.extend(how.iter().cloned());
-                }
-                None => lines.push(NO_CLIP.to_owned()),
-            },
-            Some(Err(why)) => lines.push(format!("{NO_CLIP} ({why})")),
-        }
+        made_again(&mut finding, &mut lines, clips);
         if !outlet.hides(&finding) {
             let mut text = Vec::new();
             one.in_act.write(&lines, &mut text)?;
@@ -226,6 +349,9 @@ fn again(args: &DetectArgs) -> String {
     let mut words = vec!["selvedge detect --again --heuristic location --strength 1000".to_owned()];
     if args.atomics {
         words.push("--atomics".to_owned());
+    }
+    if let Some(file) = &args.sections {
+        words.push(format!("--sections {}", quoted(&file.to_string_lossy())));
     }
     words.push("--runs 20 --".to_owned());
     words.extend(args.guest.iter().map(|word| quoted(&word.to_string_lossy())));
@@ -258,6 +384,14 @@ fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
         detected.suspects,
         detected.elapsed.as_secs_f64()
     ));
+    if detected.counter(LogCounter::Entered) > 0 {
+        note(&format!(
+            "{} atomic sections began, {} came to an end, {} were broken",
+            detected.counter(LogCounter::Entered),
+            detected.counter(LogCounter::Ended),
+            detected.counter(LogCounter::Violations)
+        ));
+    }
     if findings == 0 {
         note("nothing to report");
     }

@@ -15,12 +15,14 @@ use selvedge_drive::program::Program;
 use selvedge_drive::run::{Guest, GuestOutput, RunRequest, Stop, run_guest};
 use selvedge_drive::store::Store;
 use selvedge_events::guard::LogCounter;
+use selvedge_findings::suppression::Subject;
 use selvedge_findings::{ExitCode, Report, Runs};
 use selvedge_report::violation::write_violation;
 
 use crate::args::GuardArgs;
 use crate::command::guarding::{self, counted};
 use crate::messages::{Failure, note};
+use crate::sieve::Sieve;
 
 /// Guards a program, writes a plan that does, or explains what a guard noted.
 pub(crate) fn run(args: &GuardArgs) -> Result<u8, Failure> {
@@ -131,7 +133,12 @@ fn explain(args: &GuardArgs, log: &Path) -> Result<u8, Failure> {
     if known.is_none() {
         note(&format!("`{}` is gone: what belongs is not shown", all.names.invariants.display()));
     }
-    let told = guarding::told(&all, known.as_ref(), log, args.program.as_deref());
+    let mut sieve = Sieve::open(&args.suppressions)?;
+    let mut told = guarding::told(&all, known.as_ref(), log, args.program.as_deref());
+    told.retain(|one| {
+        let finding = one.finding();
+        !sieve.hides_subject(&Subject { kind: None, ..Subject::of(&finding) }, &finding.id)
+    });
     let mut out = anstream::stdout().lock();
     for one in &told {
         write_violation(one, &mut out)?;
@@ -143,6 +150,7 @@ fn explain(args: &GuardArgs, log: &Path) -> Result<u8, Failure> {
         writeln!(out, "no violations in {}", counted(all.processes, "process").replace("processs", "processes"))?;
     }
     out.flush()?;
+    sieve.tell();
     if let Some(file) = &args.json {
         let findings: Vec<_> = told.iter().map(selvedge_report::violation::Violation::finding).collect();
         let program = selvedge_findings::Program {
@@ -150,7 +158,8 @@ fn explain(args: &GuardArgs, log: &Path) -> Result<u8, Failure> {
             build_id: all.names.build_id.clone(),
         };
         let runs = Runs { total: all.processes as u64, ..Runs::default() };
-        let report = Report::new(program, runs, findings);
+        let mut report = Report::new(program, runs, findings);
+        report.suppressed = sieve.count();
         let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
         std::fs::write(file, text).map_err(|error| Failure::usage(&error))?;
     }

@@ -121,8 +121,9 @@ fn go(
         patterns,
         jobs: args.trying.jobs,
     };
-    let mut live = Live::new();
-    let hunted = hunt(&prepared, &options, kept.as_ref(), &stop, &mut |step| pursued::progress(&mut live, step));
+    let (mut live, halts) = (Live::new(), pursued::halts(&args.trying));
+    let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step, halts, &stop);
+    let hunted = hunt(&prepared, &options, kept.as_ref(), &stop, &mut each);
     live.end();
     let hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
     let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
@@ -194,6 +195,7 @@ fn tell(
     let suspicious = phases::ranking_text(ranking.as_deref());
     outlet.show(&bugs.text(&program.program, args.trying.verbose, &suspicious)?)?;
     pursued::note_failed(hunted, clips)?;
+    bugs.mark_latest();
     pursued::summary(hunted, &bugs);
     let mut report = pursued::report(program, hunted, bugs.into_findings());
     report.ranking = ranking;

@@ -18,8 +18,9 @@ use selvedge_report::columns::ColumnOptions;
 use selvedge_report::fingerprint::of_accesses;
 use selvedge_report::hang::{Hang, write_hang};
 use selvedge_report::names::Source;
-use selvedge_report::view::{Filter, View, views};
-use selvedge_trace::Run;
+use selvedge_report::view::{View, view};
+use selvedge_trace::state::Heap;
+use selvedge_trace::{EventBody, Run};
 
 use crate::command::explain;
 use crate::command::trace::width;
@@ -200,22 +201,36 @@ pub(crate) fn accesses(process: &selvedge_trace::Process, wanted: &BTreeSet<u64>
         return BTreeMap::new();
     }
     let names = Names::new(process);
-    let filter = Filter::default();
-    let wanted = (0_u64..).zip(views(&names, &filter)).filter(|(number, _)| wanted.contains(number));
-    let access = |(number, view): (u64, View)| {
-        let access = Access {
-            thread: view.event.thread.0,
-            op: view.op.to_owned(),
-            function: view.source.function.clone(),
-            file: view.source.file.clone(),
-            line: view.source.line,
-            column: view.source.column.filter(|column| *column > 0),
-            variable: view.object.as_ref().map(|(name, _)| name.clone()),
-            ..Source::access_of(&names.stack(view.event.place, view.event.context))
-        };
-        (number, access)
-    };
-    wanted.map(access).collect()
+    let mut heap = Heap::default();
+    let mut found = BTreeMap::new();
+    for (number, event) in (0_u64..).zip(process.events()) {
+        // A freed block must still be named at its `free`.
+        let is_free = matches!(event.body, EventBody::Free { .. });
+        if !is_free {
+            heap.apply(&event);
+        }
+        // Of millions few are wanted: naming takes longer than reading.
+        if wanted.contains(&number) {
+            found.insert(number, access(&names, &view(&names, &heap, event)));
+        }
+        if is_free {
+            heap.apply(&event);
+        }
+    }
+    found
+}
+
+fn access(names: &Names<'_>, view: &View) -> Access {
+    Access {
+        thread: view.event.thread.0,
+        op: view.op.to_owned(),
+        function: view.source.function.clone(),
+        file: view.source.file.clone(),
+        line: view.source.line,
+        column: view.source.column.filter(|column| *column > 0),
+        variable: view.object.as_ref().map(|(name, _)| name.clone()),
+        ..Source::access_of(&names.stack(view.event.place, view.event.context))
+    }
 }
 
 /// A prediction that nothing has confirmed.

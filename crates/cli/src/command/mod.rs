@@ -30,6 +30,7 @@ pub(crate) mod pursued;
 pub(crate) mod rank;
 pub(crate) mod record;
 pub(crate) mod reference;
+pub(crate) mod refine;
 pub(crate) mod relax;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -108,8 +108,8 @@ fn from_runs(args: &PredictArgs, outlet: Outlet<'_>) -> Result<u8, Failure> {
     };
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let stop = Stop::on_signals();
-    let mut live = Live::new();
-    let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step);
+    let (mut live, halts) = (Live::new(), pursued::halts(&args.trying));
+    let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step, halts, &stop);
     let ground = Ground { base: &base, dir: dir.path(), kept: None };
     let hunted = pursue(controlled, ground, &options, args.budget, &stop, &mut each);
     live.end();

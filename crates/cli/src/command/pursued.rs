@@ -9,6 +9,7 @@ use selvedge_drive::confirm::{Effort, Verdict};
 use selvedge_drive::controlled::clips_dir;
 use selvedge_drive::hunt::{Figures, Hunted, Step};
 use selvedge_drive::program::hex;
+use selvedge_drive::run::Stop;
 use selvedge_drive::store::Store;
 use selvedge_findings::{ExitCode, Finding, Program, Report};
 
@@ -36,8 +37,23 @@ pub(crate) fn patterns(args: &TryArgs) -> Result<Vec<Pattern>, Failure> {
     })
 }
 
-/// The live line of a hunt.
-pub(crate) fn progress(live: &mut Live, step: Step<'_>) {
+/// Whether to stop at the first finding. Which ones suppressions hide is known only when all are named.
+pub(crate) fn halts(args: &TryArgs) -> bool {
+    let asked = &args.output.findings;
+    if asked.halt_on_error && !asked.suppressions.is_empty() {
+        note("--halt-on-error: with suppressions every prediction is tried, to see which of them they hide");
+    }
+    asked.halt_on_error && asked.suppressions.is_empty()
+}
+
+/// The live line of a hunt, which stops at the first finding where `halts` says so.
+pub(crate) fn progress(live: &mut Live, step: Step<'_>, halts: bool, stop: &Stop) {
+    if let Step::Tried(figures) = step
+        && halts
+        && figures.errors > 0
+    {
+        stop.set();
+    }
     live.show(|| match step {
         Step::Recorded(figures) => format!("{} runs recorded, {}", figures.tally.total(), outcomes(figures)),
         Step::Predicted(figures) => format!("{} predictions, {} proved", figures.predicted, figures.proved),
@@ -67,6 +83,7 @@ pub(crate) fn tell(
     let bugs = Bugs::of(hunted, &how, &mut outlet)?;
     outlet.show(&bugs.text(&program.program, args.verbose, "")?)?;
     note_failed(hunted, &clips)?;
+    bugs.mark_latest();
     summary(hunted, &bugs);
     outlet.finish(report(program, hunted, bugs.into_findings()), without_findings(hunted))
 }

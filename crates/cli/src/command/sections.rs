@@ -20,7 +20,7 @@ pub(crate) fn run(args: &SectionsArgs) -> Result<u8, Failure> {
         std::fs::write(file, text)?;
     }
     if let Some(file) = &args.output {
-        let all = selvedge_drive::heal::all(&args.image).map_err(|error| Failure::usage(&error))?;
+        let all = selvedge_drive::sections::file(&args.image).map_err(|error| Failure::usage(&error))?;
         std::fs::write(file, selvedge_analyze::sections::text::write(&all))?;
     }
     let mut out = BufWriter::new(std::io::stdout().lock());

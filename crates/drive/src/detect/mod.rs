@@ -3,8 +3,10 @@
 //! Survey and arm as for a recording, but nothing is recorded: the runtime leaves a log ([`selvedge_trace::detect_log`]).
 //! Each run learns from those before ([`lessons`]): near misses and races get more of the noise.
 
+pub mod checked;
 pub mod lessons;
 pub mod payload;
+pub mod refine;
 pub mod watch;
 
 use std::collections::BTreeMap;
@@ -12,23 +14,27 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use selvedge_analyze::sections::text::SectionFile;
 use selvedge_events::bytes::checksum;
 use selvedge_events::detect::{
-    Aim, FLAG_ATOMICS, FLAG_EAGER, FLAG_VALUES, FLAG_VOLATILE, Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind,
+    Aim, BranchHits, FLAG_ATOMICS, FLAG_EAGER, FLAG_SECTIONS, FLAG_VALUES, FLAG_VOLATILE, Heuristic, LOG_COUNTERS_ALL,
+    LogCounter, NoiseKind, Part,
 };
 use selvedge_events::plan::{Intervene, Observe};
-use selvedge_findings::Tally;
+use selvedge_findings::{Outcome, Tally};
+use selvedge_image::{Image, MarkKind, marks};
 use selvedge_trace::DetectLog;
-use selvedge_trace::detect_log::{ActRace, LoadedImage};
+use selvedge_trace::detect_log::{ActRace, ActViolation, LoadedImage};
 
 use crate::arm::ImageSites;
 use crate::guest_input::GuestInput;
 use crate::plan::{DEFAULT_MEMORY_LIMIT_MB, ImageSpec, PlanSpec};
 use crate::program::{Program, hex};
 use crate::record::RecordError;
-use crate::run::{End, Guest, GuestOutput, RunRequest, Stop, run_guest};
+use crate::run::{End, Guest, GuestOutput, RunRequest, Stop, ask_oracle, run_guest};
 use crate::store::{Store, StoreError, write_whole};
 use crate::survey::{SurveyRequest, survey};
+use checked::{Branch, Checked};
 use lessons::Lessons;
 use payload::NoiseSpec;
 use watch::{Wanted, WatchedSite, watched};
@@ -70,6 +76,12 @@ pub struct DetectOptions {
     pub plan_only: Option<PathBuf>,
     /// Whether the program's output is thrown away.
     pub silent: bool,
+    /// Runs made before, which decides how long threads wait.
+    pub first_run: u32,
+    /// Atomic sections to check.
+    pub sections: Option<SectionFile>,
+    /// Says how a run went, where its exit does not.
+    pub oracle: Option<String>,
     /// What the program reads; our own standard input where nothing is named.
     pub stdin: Option<PathBuf>,
 }
@@ -94,6 +106,9 @@ impl Default for DetectOptions {
             resurvey: false,
             plan_only: None,
             silent: false,
+            first_run: 0,
+            sections: None,
+            oracle: None,
             stdin: None,
         }
     }
@@ -125,6 +140,23 @@ pub struct Found {
     pub runs: u32,
 }
 
+/// A broken section.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// As it was first seen.
+    pub violation: ActViolation,
+    /// The images of that process.
+    pub images: Vec<LoadedImage>,
+    /// The seed of that run's noise.
+    pub seed: u64,
+    /// How often in all runs.
+    pub count: u64,
+    /// In how many runs.
+    pub runs: u32,
+    /// Of these, runs that did not pass.
+    pub failed: u32,
+}
+
 /// A run, in short.
 #[derive(Clone, Debug, Default)]
 pub struct OneRun {
@@ -134,6 +166,10 @@ pub struct OneRun {
     pub variables: usize,
     /// Seconds.
     pub seconds: f64,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// What came of each branch of the checked sections.
+    pub branches: Vec<BranchHits>,
 }
 
 /// What came of it.
@@ -141,8 +177,14 @@ pub struct OneRun {
 pub struct Detected {
     /// How runs ended.
     pub tally: Tally,
+    /// How the last one ended.
+    pub last: Option<Outcome>,
     /// Every pair, as first seen.
     pub found: Vec<Found>,
+    /// Every broken section, as first seen.
+    pub broken: Vec<Broken>,
+    /// The ways through the checked sections.
+    pub branches: Vec<Branch>,
     /// All watched sites, by id.
     pub sites: Vec<WatchedSite>,
     /// Sums of all counters.
@@ -187,6 +229,15 @@ pub enum Step<'a> {
         /// Of these, suspects.
         suspects: usize,
     },
+    /// Sections are checked.
+    Checking {
+        /// How many.
+        sections: usize,
+        /// Asked for, and not in this build.
+        missing: usize,
+        /// Whether the program declares sections of its own.
+        declared: bool,
+    },
     /// A plan was written.
     PlanWritten {
         /// Where its logs go.
@@ -230,15 +281,30 @@ pub fn detect(
         stop,
     };
     let surveyed = survey(&request, &mut input, &mut |run| each(Step::Surveying { run, of: options.survey_runs }))?;
-    let (images, sites) = watched(&surveyed, options.wanted);
+    let declared = surveyed.images.iter().any(declares);
+    let checks = options.sections.is_some() || declared;
+    // Sections may be of any accesses; which of them can race is for the runtime to tell.
+    let wanted = if checks { Wanted { atomics: true, volatile: true } } else { options.wanted };
+    let (mut images, mut sites) = watched(&surveyed, wanted);
+    let checked = match &options.sections {
+        Some(file) => Checked::of(&program.path, file)?,
+        None => Checked::default(),
+    };
+    let watching = sites.len();
+    let parts = checked.arm(&mut images, &mut sites);
+    let armed = Armed { images, parts, branches: u32::try_from(checked.branches.len()).unwrap_or(u32::MAX), checks };
     let lessons_file = lessons_file(store, &program, &found);
     let mut lessons = if options.again { Lessons::load(&lessons_file) } else { Lessons::default() };
-    each(Step::Watching { sites: sites.len(), suspects: lessons.suspects() });
+    each(Step::Watching { sites: watching, suspects: lessons.suspects() });
     let mut detected =
         Detected { sites, program: program.path.clone(), build_id: program.build_id.clone(), ..Detected::default() };
+    if checks {
+        each(Step::Checking { sections: checked.sections, missing: checked.missing, declared });
+    }
+    detected.branches.clone_from(&checked.branches);
     if let Some(file) = &options.plan_only {
         let logs = store.direct_dir()?;
-        let plan = plan(options, 0, &images, &detected.sites, &lessons, &logs)?;
+        let plan = plan(options, 0, &armed, &detected.sites, &lessons, &logs)?;
         write_whole(file, &plan)?;
         each(Step::PlanWritten { logs });
         return Ok(detected);
@@ -250,17 +316,22 @@ pub fn detect(
         }
         let dir = tempfile::Builder::new().prefix("run-").tempdir_in(scratch.path()).map_err(create)?;
         let plan_file = dir.path().join("plan");
-        write_whole(&plan_file, &plan(options, number, &images, &detected.sites, &lessons, dir.path())?)?;
-        let output = match options.runs == 1 && !options.silent {
+        write_whole(&plan_file, &plan(options, number, &armed, &detected.sites, &lessons, dir.path())?)?;
+        let output = match options.runs == 1 && !options.silent && options.oracle.is_none() {
             true => GuestOutput::Inherit,
             false => GuestOutput::Files(dir.path().to_owned()),
         };
         let run = RunRequest { guest: &found, plan: &plan_file, output, timeout: options.timeout, stop };
         let (end, duration) = run_guest(&run, &mut input)?;
         detected.stopped = end == End::Interrupted;
-        detected.tally.add(&end.outcome());
+        let outcome = match (&options.oracle, end.outcome()) {
+            (Some(command), Outcome::Pass | Outcome::Fail { .. }) => ask_oracle(command, dir.path(), end)?,
+            (_, outcome) => outcome,
+        };
+        detected.tally.add(&outcome);
+        detected.last = Some(outcome);
         let logs = DetectLog::all_in(dir.path()).map_err(create)?;
-        let mut one = OneRun { seconds: duration.as_secs_f64(), ..OneRun::default() };
+        let mut one = OneRun { seconds: duration.as_secs_f64(), outcome: Some(outcome), ..OneRun::default() };
         for mut log in logs {
             name_images(&mut log, &surveyed.images);
             add(&mut detected, &mut one, &log, number);
@@ -307,16 +378,32 @@ fn lessons_file(store: &Store, program: &Program, guest: &Guest) -> PathBuf {
     store.dir().join("detect").join(format!("{}-{:016x}.suspects", hex(&program.build_id), checksum(&argv)))
 }
 
+/// What a run arms.
+struct Armed {
+    images: Vec<ImageSpec>,
+    /// What ids are to sections.
+    parts: Vec<Vec<Part>>,
+    branches: u32,
+    checks: bool,
+}
+
+/// Whether an image's code declares sections of its own.
+fn declares(image: &ImageSites) -> bool {
+    let Ok(image) = Image::open(&image.path) else { return false };
+    marks(&image).iter().any(|mark| mark.kind == MarkKind::Section)
+}
+
 fn plan(
     options: &DetectOptions,
     run: u32,
-    images: &[ImageSpec],
+    armed: &Armed,
     sites: &[WatchedSite],
     lessons: &Lessons,
     out_dir: &std::path::Path,
 ) -> Result<Vec<u8>, RecordError> {
     let seed = options.seed.wrapping_add(u64::from(run));
-    let turn = DURATIONS.get(run as usize % DURATIONS.len()).copied().unwrap_or_default();
+    let turn = options.first_run.wrapping_add(run);
+    let turn = DURATIONS.get(turn as usize % DURATIONS.len()).copied().unwrap_or_default();
     let duration = options.duration.unwrap_or(turn);
     let strength = options.strength.unwrap_or(USUAL_STRENGTH);
     let flag = |on: bool, flag: u16| if on { flag } else { 0 };
@@ -332,12 +419,15 @@ fn plan(
         flags: flag(options.strength.is_none(), FLAG_EAGER)
             | flag(options.wanted.atomics, FLAG_ATOMICS)
             | flag(options.values, FLAG_VALUES)
+            | flag(armed.checks, FLAG_SECTIONS)
             | flag(options.wanted.volatile, FLAG_VOLATILE),
         sites: aims(options.heuristic, seed, sites, lessons),
         ranges: if options.heuristic == Heuristic::Variable { lessons.ranges() } else { Vec::new() },
+        parts: armed.parts.clone(),
+        branches: armed.branches,
     };
     let mut plan = PlanSpec::new(Observe::Nothing, out_dir);
-    plan.images = images.to_vec();
+    plan.images.clone_from(&armed.images);
     plan.interventions = vec![(Intervene::Noise, noise.to_bytes()?)];
     Ok(plan.to_bytes()?)
 }
@@ -370,6 +460,33 @@ fn add(detected: &mut Detected, one: &mut OneRun, log: &DetectLog, run: u32) {
     places.sort_unstable();
     places.dedup();
     one.variables += places.len();
+    one.branches.resize(one.branches.len().max(log.branches.len()), BranchHits::default());
+    for (sum, hits) in one.branches.iter_mut().zip(&log.branches) {
+        sum.seen = sum.seen.saturating_add(hits.seen);
+        sum.broken = sum.broken.saturating_add(hits.broken);
+    }
+    for violation in &log.violations {
+        let is_same = |known: &ActViolation| {
+            let sites = |one: &ActViolation| (one.branch, one.begin.site, one.sides.each_ref().map(|side| side.site));
+            sites(known) == sites(violation)
+        };
+        let failed = u32::from(one.outcome != Some(Outcome::Pass));
+        match detected.broken.iter_mut().find(|known| is_same(&known.violation)) {
+            Some(known) => {
+                known.count += u64::from(violation.count);
+                known.runs += 1;
+                known.failed += failed;
+            }
+            None => detected.broken.push(Broken {
+                violation: violation.clone(),
+                images: log.images.clone(),
+                seed: log.seed,
+                count: u64::from(violation.count),
+                runs: 1,
+                failed,
+            }),
+        }
+    }
     for race in &log.races {
         let sites = |race: &ActRace| {
             let mut sites = race.sides.each_ref().map(|side| side.site);

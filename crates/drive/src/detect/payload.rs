@@ -1,6 +1,6 @@
 //! Writes what a plan says about noise (`events::detect` has the layout and the reader).
 
-use selvedge_events::detect::{self as layout, Aim, Heuristic, NO_BUDGET, NoiseKind};
+use selvedge_events::detect::{self as layout, Aim, Heuristic, NO_BUDGET, NoiseKind, Part};
 
 use crate::plan::WritePlanError;
 
@@ -29,6 +29,10 @@ pub struct NoiseSpec {
     pub sites: Vec<Aim>,
     /// Suspected variables: offset from the base of the executable, and length.
     pub ranges: Vec<(u64, u64)>,
+    /// What each armed id is to atomic sections; none where no section is checked.
+    pub parts: Vec<Vec<Part>>,
+    /// How many branches these have.
+    pub branches: u32,
 }
 
 impl NoiseSpec {
@@ -37,7 +41,11 @@ impl NoiseSpec {
         let len32 = |len: usize| u32::try_from(len).map_err(|_| WritePlanError::TooLarge);
         let rows_at = layout::HEADER;
         let ranges_at = (rows_at + self.sites.len() * layout::ROW).next_multiple_of(8);
-        let mut bytes = Vec::with_capacity(ranges_at + self.ranges.len() * layout::RANGE);
+        let parts_at = ranges_at + self.ranges.len() * layout::RANGE;
+        let rows = if self.branches == 0 { 0 } else { self.sites.len() };
+        let roles_at = parts_at + rows * layout::PARTS_ROW;
+        let roles = self.parts.iter().map(Vec::len).sum::<usize>();
+        let mut bytes = Vec::with_capacity(roles_at + roles * layout::PART);
         bytes.extend(layout::MAGIC);
         bytes.extend(layout::VERSION.to_le_bytes());
         bytes.extend(len32(layout::HEADER)?.to_le_bytes());
@@ -52,6 +60,10 @@ impl NoiseSpec {
         for field in [len32(self.sites.len())?, len32(rows_at)?, len32(self.ranges.len())?, len32(ranges_at)?] {
             bytes.extend(field.to_le_bytes());
         }
+        for field in [len32(parts_at)?, len32(roles)?, len32(roles_at)?, self.branches] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.resize(rows_at, 0);
         for aim in &self.sites {
             bytes.extend((*aim as u32).to_le_bytes());
             bytes.extend(0_u32.to_le_bytes());
@@ -60,6 +72,18 @@ impl NoiseSpec {
         for (from, len) in &self.ranges {
             bytes.extend(from.to_le_bytes());
             bytes.extend(len.to_le_bytes());
+        }
+        let mut first = 0_u32;
+        for id in 0..rows {
+            let count = len32(self.parts.get(id).map_or(0, Vec::len))?;
+            bytes.extend(first.to_le_bytes());
+            bytes.extend(count.to_le_bytes());
+            first += count;
+        }
+        for part in self.parts.iter().flatten() {
+            for field in [part.kind as u32, part.section, part.branch, part.flags] {
+                bytes.extend(field.to_le_bytes());
+            }
         }
         Ok(bytes)
     }
@@ -72,6 +96,14 @@ mod tests {
 
     use super::*;
 
+    fn part() -> impl Strategy<Value = Part> {
+        use selvedge_events::detect::PartKind;
+        let kind =
+            prop_oneof![Just(PartKind::Enter), Just(PartKind::End), Just(PartKind::Leave), Just(PartKind::Begin)];
+        let part = |(kind, section, branch, flags)| Part { kind, section, branch, flags };
+        (kind, any::<u32>(), 0..9_u32, any::<u32>()).prop_map(part)
+    }
+
     proptest! {
         #[test]
         fn payloads_round_trip(
@@ -81,10 +113,13 @@ mod tests {
             kind in 0..4_u8, heuristic in 0..3_u8, flags in any::<u16>(),
             sites in proptest::collection::vec(prop_oneof![Just(Aim::Quiet), Just(Aim::Usual), Just(Aim::Aimed)], 0..40),
             ranges in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..9),
+            parts in proptest::collection::vec(proptest::collection::vec(part(), 0..3), 0..40),
         ) {
             let (kind, heuristic) = (NoiseKind::from_u8(kind).expect("one"), Heuristic::from_u8(heuristic).expect("one"));
             let spec = NoiseSpec {
-                seed, duration_ns, budget, window_ns, strength, aimed, kind, heuristic, flags, sites, ranges,
+                seed, duration_ns, budget, window_ns, strength, aimed, kind, heuristic, flags, ranges,
+                parts: sites.iter().zip(parts.iter().chain(std::iter::repeat(&Vec::new()))).map(|(_, parts)| parts.clone()).collect(),
+                branches: 9, sites,
             };
             let bytes = spec.to_bytes().expect("small");
             let noise = Noise::parse(&bytes).expect("sound");
@@ -94,6 +129,8 @@ mod tests {
                 heuristic: noise.heuristic, flags: noise.flags,
                 sites: (0..noise.sites).map(|id| noise.site(id).0).collect(),
                 ranges: (0..noise.ranges).filter_map(|number| noise.range(number)).collect(),
+                parts: (0..noise.sites).map(|id| noise.parts(id).collect()).collect(),
+                branches: noise.branches,
             };
             prop_assert_eq!(back, spec);
         }

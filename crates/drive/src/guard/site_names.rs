@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use selvedge_analyze::invariant::SiteKey;
+use selvedge_image::lines::is_users_file;
 use selvedge_image::{Frame, SiteInfo, SiteList, Symboliser, load_or_build};
 use serde::{Deserialize, Serialize};
 
@@ -135,9 +136,7 @@ impl SiteName {
 
     /// The frame that it is called by: the innermost in a file of the user's own, else the innermost.
     pub fn frame(&self) -> Option<&FrameName> {
-        const FOREIGN: [&str; 4] = ["/usr/include/", "/usr/lib/", "/rustc/", "/.cargo/registry/"];
-        let own = |file: &String| !FOREIGN.iter().any(|part| file.contains(part));
-        let users = |frame: &&FrameName| frame.line.is_some() && frame.file.as_ref().is_some_and(own);
+        let users = |frame: &&FrameName| frame.line.is_some() && frame.file.as_deref().is_some_and(is_users_file);
         self.frames.iter().find(users).or(self.frames.first())
     }
 

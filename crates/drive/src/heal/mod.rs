@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use selvedge_analyze::sections::assure::{Assurance, Refusal};
-use selvedge_analyze::sections::text::{KeyedSection, SectionFile};
-use selvedge_analyze::sections::{self, Mode, Remote, Root, Section};
+use selvedge_analyze::sections::text::SectionFile;
+use selvedge_analyze::sections::{self, Mode, Root, Section};
 use selvedge_events::heal::{FLAG_ONE_FRAME, How, Role, RoleKind};
 use selvedge_events::hooks::HookClass;
 use selvedge_findings::{Access, Report};
@@ -58,22 +58,6 @@ pub struct Healing {
     pub sections: Vec<Healed>,
     /// Sections that were asked for and are not in this build.
     pub missing: usize,
-}
-
-/// All sections of a build, as a file.
-pub fn all(path: &Path) -> Result<SectionFile, OpenImageError> {
-    let loaded = load_or_build(path)?;
-    let functions = Functions::new(&loaded.image);
-    let read = read(&loaded, &Code::new(&loaded, &functions));
-    let keys = site_keys(&loaded);
-    let key = |site: u32| keys.get(site as usize).cloned().unwrap_or_default();
-    let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let section = |section: &Section| {
-        let ends = section.ends.iter().map(|end| (key(end.site), end.allowed)).collect();
-        ((key(section.entry), section.kind), KeyedSection { variable: String::new(), ends })
-    };
-    let sections = sections::find(&read.program).all.iter().map(section).collect();
-    Ok(SectionFile { program, runs: 0, sections })
 }
 
 impl Healing {
@@ -158,7 +142,7 @@ impl Healing {
 }
 
 /// The sections that were asked for, and how many are not there.
-fn choose(loaded: &Loaded, found: &[Section], source: &Source) -> (Vec<Section>, usize) {
+pub(crate) fn choose(loaded: &Loaded, found: &[Section], source: &Source) -> (Vec<Section>, usize) {
     match source {
         Source::Sections(file) => {
             let keys = site_keys(loaded);
@@ -167,10 +151,10 @@ fn choose(loaded: &Loaded, found: &[Section], source: &Source) -> (Vec<Section>,
             for section in found {
                 let Some(asked) = file.sections.get(&(key(section.entry), section.kind)) else { continue };
                 let mut section = section.clone();
-                section.ends.retain_mut(|end| match asked.ends.get(&key(end.site)) {
+                section.ends.retain_mut(|end| match file.kept(asked, &key(end.site)) {
                     Some(allowed) => {
-                        end.allowed = *allowed;
-                        *allowed != Remote::ALL
+                        end.allowed = allowed;
+                        true
                     }
                     None => false,
                 });
@@ -178,7 +162,7 @@ fn choose(loaded: &Loaded, found: &[Section], source: &Source) -> (Vec<Section>,
                     chosen.push(section);
                 }
             }
-            let missing = file.sections.len().saturating_sub(chosen.len());
+            let missing = file.kept_sections().count().saturating_sub(chosen.len());
             (chosen, missing)
         }
         Source::Findings(report) => {
@@ -228,9 +212,9 @@ fn conflicts(read: &Read, section: &Section, chosen: &[Section]) -> BTreeSet<u32
 }
 
 /// How control flows between sites.
-struct Flow<'a> {
-    loaded: &'a Loaded,
-    read: &'a Read,
+pub(crate) struct Flow<'a> {
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) read: &'a Read,
 }
 
 impl Flow<'_> {
@@ -263,7 +247,7 @@ impl Flow<'_> {
     }
 
     /// The site by which the block at an offset leaves its function.
-    fn leaves(&self, block: u64) -> Option<u32> {
+    pub(crate) fn leaves(&self, block: u64) -> Option<u32> {
         let at =
             |graph: &&Cfg| graph.block_at(block).is_some_and(|at| graph.block(at).is_some_and(|at| at.start == block));
         let graph = self.read.graphs.iter().find(at)?;
@@ -273,5 +257,15 @@ impl Flow<'_> {
             hook.is_some_and(|hook| hook.class == HookClass::Function { entry: false })
         };
         sites.rev().find(is_exit)
+    }
+
+    /// The site by which the function of a site tells that it begins.
+    pub(crate) fn begin_of(&self, site: u32) -> Option<u32> {
+        let graph = self.read.graphs.iter().find(|graph| graph.block_of_site(site).is_some())?;
+        let is_entry = |site: &u32| {
+            let hook = self.loaded.entries.get(*site as usize).and_then(|entry| entry.hook.get());
+            hook.is_some_and(|hook| hook.class == HookClass::Function { entry: true })
+        };
+        graph.blocks().iter().find_map(|block| block.sites.clone().find(is_entry))
     }
 }

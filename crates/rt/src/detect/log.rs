@@ -5,11 +5,12 @@
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::detect::{
-    FRAMES, HITS, LOCKS, LOG_COUNTERS, LOG_HEADER, LOG_MAGIC, LOG_PREFIX, LOG_VERSION, LogCounter, MODULE, MODULE_PATH,
-    MOST_MODULES, NEAR, Noise, RACE, SIDE_ATOMIC, SIDE_FRAMES, SIDE_LOCKS, SIDE_WRITES, SIDES, VALUE_CHANGED,
-    VALUES_SEEN, key,
+    ANNOTATED, BRANCH, FLAG_SECTIONS, FRAMES, HITS, LOCKS, LOG_COUNTERS, LOG_HEADER, LOG_MAGIC, LOG_PREFIX,
+    LOG_SECTIONS, LOG_VERSION, LogCounter, MODULE, MODULE_PATH, MOST_MODULES, NEAR, Noise, RACE, SIDE_ATOMIC,
+    SIDE_FRAMES, SIDE_LOCKS, SIDE_WRITES, SIDES, VALUE_CHANGED, VALUES_SEEN, VIOLATION, VIOLATION_SIDES, key,
 };
 
+use super::slots::Access;
 use super::who::{self, Who};
 use crate::diag::Line;
 use crate::guard::log::create;
@@ -19,12 +20,15 @@ use crate::sys;
 /// The mapped log; 0 while there is none.
 static AT: AtomicUsize = AtomicUsize::new(0);
 static SITES: AtomicU32 = AtomicU32::new(0);
+static BRANCHES: AtomicU32 = AtomicU32::new(0);
 static SAID: AtomicI32 = AtomicI32::new(0);
 
 /// Pairs of sites that can race.
 const RACES: u32 = 1024;
 /// Pairs of sites that can come close.
 const NEARS: u32 = 8192;
+/// Broken branches, each by one place.
+const VIOLATIONS: u32 = 512;
 const HITS_AT: usize = LOG_HEADER + MOST_MODULES as usize * MODULE;
 
 fn races_at(sites: u32) -> usize {
@@ -35,9 +39,22 @@ fn nears_at(sites: u32) -> usize {
     races_at(sites) + RACES as usize * RACE
 }
 
+fn violations_at(sites: u32) -> usize {
+    nears_at(sites) + NEARS as usize * NEAR
+}
+
+fn branches_at(sites: u32) -> usize {
+    violations_at(sites) + VIOLATIONS as usize * VIOLATION
+}
+
 /// Makes the log of this process in a directory.
 pub fn open(noise: &Noise<'_>, dir: &[u8]) {
-    let len = (nears_at(noise.sites) + NEARS as usize * NEAR).next_multiple_of(4096);
+    let checks_sections = noise.flags & FLAG_SECTIONS != 0;
+    let end = match checks_sections {
+        true => branches_at(noise.sites) + noise.branches as usize * BRANCH,
+        false => violations_at(noise.sites),
+    };
+    let len = end.next_multiple_of(4096);
     let (at, why) = match create(dir, LOG_PREFIX, len) {
         Ok(at) => (at, None),
         Err(why) => match sys::mmap_anonymous(len) {
@@ -63,6 +80,13 @@ pub fn open(noise: &Noise<'_>, dir: &[u8]) {
     put(40, nears_at(noise.sites) as u32);
     put(44, LOG_HEADER as u32);
     put(52, u32::from(noise.flags));
+    if checks_sections {
+        put(LOG_SECTIONS, VIOLATIONS);
+        put(LOG_SECTIONS + 4, violations_at(noise.sites) as u32);
+        put(LOG_SECTIONS + 8, noise.branches);
+        put(LOG_SECTIONS + 12, branches_at(noise.sites) as u32);
+        BRANCHES.store(noise.branches, Ordering::Relaxed);
+    }
     word64(at + 56).store(noise.seed, Ordering::Relaxed);
     put(8, LOG_VERSION);
     word64(at).store(u64::from_le_bytes(LOG_MAGIC), Ordering::Release);
@@ -206,6 +230,49 @@ pub fn race(one: &Who, two: &Who) -> Option<Noted> {
         word32(slot + 12).store(1, Ordering::Release);
     }
     Some(Noted(slot))
+}
+
+/// Notes a broken section: how it began, who came between, and who ends it.
+pub fn violation(branch: u32, begin: (u32, Access, u64), who: &Who, ending: &Who) {
+    let Some(log) = log() else { return };
+    let (site, access, value) = begin;
+    let mut hash = u64::from(site) << 32 | u64::from(who.site);
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(ending.site).wrapping_mul(0xd134_2543_de82_ef95);
+    let key = 1 << 63 | (hash ^ u64::from(branch)) >> 1;
+    let first = log + violations_at(SITES.load(Ordering::Relaxed));
+    let Some((slot, fresh)) = slot(first, VIOLATIONS, VIOLATION, key) else {
+        return count(LogCounter::NotLogged, 1);
+    };
+    word32(slot + 8).fetch_add(1, Ordering::Relaxed);
+    if fresh {
+        let put = |by: usize, value: u32| word32(slot + by).store(value, Ordering::Relaxed);
+        put(16, branch);
+        put(20, site);
+        put(24, u32::try_from(access.size).unwrap_or(u32::MAX));
+        put(28, if access.writes { SIDE_WRITES } else { 0 } | if access.atomic { SIDE_ATOMIC } else { 0 });
+        let (pc, block, size) = who::block_of(access.addr);
+        for (number, word) in [access.addr, value, pc, block, size].into_iter().enumerate() {
+            word64(slot + 32 + number * 8).store(word, Ordering::Relaxed);
+        }
+        side(slot + VIOLATION_SIDES[0], who);
+        side(slot + VIOLATION_SIDES[1], ending);
+        word32(slot + 12).store(1, Ordering::Release);
+    }
+}
+
+/// A section was gone through.
+pub fn branch(branch: u32, broken: bool) {
+    if let Some(log) = log()
+        && branch != ANNOTATED
+        && branch < BRANCHES.load(Ordering::Relaxed)
+    {
+        let row = log + branches_at(SITES.load(Ordering::Relaxed)) + branch as usize * BRANCH;
+        let more = |word: &AtomicU32| word.store(word.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        more(word32(row));
+        if broken {
+            more(word32(row + 4));
+        }
+    }
 }
 
 fn side(at: usize, who: &Who) {

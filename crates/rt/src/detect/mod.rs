@@ -36,6 +36,7 @@
 
 pub mod log;
 pub mod noise;
+pub mod sections;
 pub mod slots;
 pub mod switch;
 pub mod who;
@@ -126,6 +127,8 @@ pub struct Own {
     pub stack: (usize, usize),
     /// What its noise costs.
     pub account: Account,
+    /// The atomic sections that it is inside.
+    pub sections: sections::Own,
 }
 
 /// Whether this process is watched.
@@ -150,6 +153,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     unsafe { (page as *mut Noise<'static>).write(parsed) };
     PID.store(sys::getpid(), Ordering::Relaxed);
     log::open(&parsed, dir);
+    sections::begin(&parsed);
     if parsed.budget != NO_BUDGET {
         switch::begin(parsed.sites.min(MOST_SITES));
     }
@@ -231,6 +235,7 @@ pub fn stack(state: &mut ThreadState, low: usize, high: usize) {
 /// A thread ends.
 pub fn leave(state: &mut ThreadState) {
     if is_on() {
+        sections::end_thread(state);
         state.detect.account.tell();
         one_less();
     }
@@ -242,6 +247,7 @@ pub fn finish() {
         && let Some(state) = thread_state::current()
     {
         state.detect.account.tell();
+        sections::tell(state);
     }
 }
 
@@ -249,6 +255,7 @@ pub fn finish() {
 pub fn after_fork() {
     if is_on() {
         forget_all();
+        sections::after_fork(thread_state::current());
         LIVE.store(1, Ordering::Relaxed);
         switch::after_fork();
     }
@@ -269,6 +276,7 @@ pub fn took(lock: usize, pc: usize) {
         && let Some(state) = thread_state::current()
     {
         who::took(state, lock as u64, pc as u64);
+        sections::gives();
     }
 }
 
@@ -279,6 +287,7 @@ pub fn gave(lock: usize) {
         && let Some(state) = thread_state::current()
     {
         who::gave(state, lock as u64);
+        sections::gives();
     }
 }
 
@@ -337,8 +346,34 @@ fn unmask(state: &mut ThreadState, mask: u64) {
 #[inline]
 pub fn access(access: Access, site: u32) {
     if is_on() && access.size > 0 {
+        if sections::is_on() {
+            return sectioned(access, site, !access.writes);
+        }
         any(access, site);
     }
+}
+
+/// Before an atomic operation, which may read and write at once.
+#[inline]
+pub fn atomic(access: Access, site: u32, reads: bool) {
+    if is_on() {
+        if sections::is_on() {
+            return sectioned(access, site, reads);
+        }
+        any(access, site);
+    }
+}
+
+/// As [`any`], where atomic sections are checked.
+#[inline(never)]
+fn sectioned(access: Access, site: u32, reads: bool) {
+    let (frame, stack) = if access.atomic { (0, 0) } else { arch::frame() };
+    let at = At { access, site, class: class_of(site), registers: Registers { frame, stack } };
+    sections::before(&at);
+    if !access.atomic || watches_atomics() {
+        any(access, site);
+    }
+    sections::after(&at, reads);
 }
 
 #[inline(never)]

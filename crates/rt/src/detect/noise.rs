@@ -189,6 +189,11 @@ impl Account {
         self.told = self.checks;
     }
 
+    /// Whether this time is one of so many in a thousand.
+    pub fn chance(&mut self, strength: u16) -> bool {
+        self.below(1000) < u64::from(strength)
+    }
+
     /// How long to wait.
     pub fn duration(&mut self, ns: u64) -> u64 {
         let long = if self.below(8) == 0 { 8 } else { 1 };

@@ -63,6 +63,8 @@ annotations! {
     AnnotateIgnoreSyncBegin AnnotateIgnoreSyncEnd => nothing;
     __tsan_init => init;
     selvedge_guard_address => guard_address;
+    selvedge_section_begin => section_begin;
+    selvedge_section_end => section_end;
 }
 
 type Arg = usize;
@@ -79,6 +81,14 @@ extern "C" fn nothing(_: Arg, _: Arg, _: Arg, _: Arg, _: Arg, _: Arg) -> usize {
 
 extern "C" fn guard_address(addr: Arg, _: Arg, _: Arg, _: Arg, _: Arg, _: Arg) {
     crate::guard::ask(addr as u64);
+}
+
+extern "C" fn section_begin(addr: Arg, size: Arg, _: Arg, _: Arg, _: Arg, _: Arg) {
+    crate::detect::sections::declare(addr as u64, size as u64);
+}
+
+extern "C" fn section_end(addr: Arg, _: Arg, _: Arg, _: Arg, _: Arg, _: Arg) {
+    crate::detect::sections::undeclare(addr as u64);
 }
 
 extern "C" fn acquire(addr: Arg, _: Arg, _: Arg, _: Arg, _: Arg, pc: Arg) {

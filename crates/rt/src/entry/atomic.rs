@@ -37,8 +37,8 @@ fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
         guard::access(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
         crate::enforce::access(site & !POINT_AFTER);
-        let writes = kind != OpKind::Read;
-        detect::access(detect::slots::Access { addr, size, writes, atomic: true }, site & !POINT_AFTER);
+        let access = detect::slots::Access { addr, size, writes: kind != OpKind::Read, atomic: true };
+        detect::atomic(access, site & !POINT_AFTER, kind != OpKind::Write);
     }
     stream::now()
 }

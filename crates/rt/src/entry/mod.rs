@@ -11,6 +11,7 @@ pub mod fiber;
 pub mod function;
 pub mod guarded;
 pub mod healed;
+pub mod sectioned;
 pub mod watched;
 
 use selvedge_events::hooks::{Flavour, Hook, HookClass, HookIx, Rw};
@@ -47,6 +48,10 @@ pub fn target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
 /// Accesses that are watched.
 fn watched_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
     match hook.class {
+        HookClass::Access { .. } | HookClass::Block | HookClass::Function { .. } if detect::sections::is_on() => {
+            sectioned::target(hook, detect::watches_volatile())
+        }
+        HookClass::Atomic { .. } if detect::sections::is_on() => record_target(hook, index, id),
         HookClass::Access { flavour: Flavour::Volatile | Flavour::UnalignedVolatile, .. }
             if !detect::watches_volatile() =>
         {

@@ -90,7 +90,8 @@ wide! {
     wide_write16 in_wide_write16(16, true);
 }
 
-fn wide_access(access: Access, site: u32, registers: Registers) {
+/// An access that may reach over the end of a line, or has no entry of its own.
+pub fn wide_access(access: Access, site: u32, registers: Registers) {
     let class = detect::class_of(site);
     let due = arch::due(class as usize) - 1;
     arch::set_due(class as usize, due);

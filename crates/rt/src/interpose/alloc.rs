@@ -52,6 +52,8 @@ fn dies(block: Reg, pc: Reg) {
         guard::forget(block as u64, unsafe { malloc_usable_size(block) } as u64);
     }
     if detect::is_on() {
+        // SAFETY: I9: as above.
+        detect::sections::freed(block as u64, unsafe { malloc_usable_size(block) } as u64);
         detect::who::dies(block as u64);
     }
     stream::emit(EventKind::Free, pc, [pack::object(block as u64, 0), 0, 0]);

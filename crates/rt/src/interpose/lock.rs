@@ -216,6 +216,7 @@ fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     if gate::is_unseen() {
         model::wake_all(lock as u64);
     }
+    detect::sections::between();
     result
 }
 

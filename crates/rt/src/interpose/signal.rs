@@ -13,7 +13,7 @@ use super::{Reg, thread, wrappers};
 use crate::entry::function;
 use crate::gate::Arrival;
 use crate::thread_state::{self, Frame};
-use crate::{arch, gate, real, sink, stream};
+use crate::{arch, detect, gate, real, sink, stream};
 
 /// `struct sigaction` of glibc on x86-64: handler, mask, flags, restorer.
 const ACTION_WORDS: usize = 19;
@@ -72,8 +72,10 @@ extern "C" fn on_signal(signal: i32, info: usize, context: usize) {
         depth
     });
     let before = gate::handler::begins();
+    detect::sections::handler();
     stream::emit(EventKind::HandlerBegin, 0, [signal as u64, 0, 0]);
     handler(signal, info, context);
+    detect::sections::handler();
     stream::emit(EventKind::HandlerEnd, 0, [signal as u64, 0, 0]);
     if let Some(before) = before {
         gate::handler::ends(before, signal as usize);
