@@ -15,11 +15,14 @@
 //!
 //! A [`Subject`] is recorded under schedules that a test chooses ([`Controlled`]).
 //!
+//! Pages are looked at in a [`Browser`].
+//!
 //! Pages of documentation are run as their readers would ([`run_page`]).
 //!
 //! Failures are gathered over all programs into one list ([`Report`]); what is known to fail is
 //! listed in `known_gaps.tsv` ([`Gaps`]), and a row that starts to pass is a failure as well.
 
+mod browser;
 mod compare;
 mod controlled;
 mod directives;
@@ -37,6 +40,7 @@ mod suite;
 mod toolchain;
 mod trace_json;
 
+pub use browser::Browser;
 pub use compare::{Mismatch, compare};
 pub use controlled::{Controlled, ControlledError, Effort, Seen, check_controlled, check_deadlock, strategies};
 pub use directives::{Deadlock, DirectiveError, Directives, Ending, Need, guilty_lines};

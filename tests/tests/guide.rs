@@ -17,5 +17,6 @@ pages! {
     ci: "docs/guide/ci.md";
     configuration: "docs/guide/configuration.md";
     rust: "docs/guide/rust.md";
+    html_report: "docs/guide/html-report.md";
     suppressions: "docs/guide/suppressions.md";
 }

@@ -13,6 +13,7 @@ mod images;
 mod output;
 mod rank;
 mod record;
+mod report;
 mod shared;
 mod shell;
 
@@ -33,6 +34,7 @@ pub(crate) use self::images::{IndexArgs, SectionsArgs, SitesArgs};
 pub(crate) use self::output::OutputArgs;
 pub(crate) use self::rank::RankArgs;
 pub(crate) use self::record::{RecordArgs, RunsArgs, TraceArgs};
+pub(crate) use self::report::{ReportArgs, ViewArgs};
 pub(crate) use self::shell::{CompletionsArgs, ManArgs, ReferenceArgs};
 
 /// Finds, proves, explains and tolerates concurrency bugs in native programs.
@@ -146,6 +148,10 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     /// Sees races in the act: runs a program with a little noise, and looks who meets whom
     Detect(DetectArgs),
+    /// Writes known findings as a page, or in another form
+    Report(ReportArgs),
+    /// Serves pages of findings to a browser on this machine
+    View(ViewArgs),
     /// Lists recorded runs
     Runs(RunsArgs),
     /// Prints a recorded run as an interleaving of its threads

@@ -29,7 +29,8 @@ mod tests {
 
     #[test]
     fn the_nearest_word_counts() {
-        let cases: [(Option<&str>, &[(&str, &str)], ColorChoice); 9] = [
+        type Set = &'static [(&'static str, &'static str)];
+        let cases: [(Option<&str>, Set, ColorChoice); 9] = [
             (None, &[], ColorChoice::Auto),
             (None, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], ColorChoice::Never),
             (None, &[("NO_COLOR", "")], ColorChoice::Auto),

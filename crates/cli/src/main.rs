@@ -84,6 +84,8 @@ fn run(argv: &[OsString]) -> Result<u8, Failure> {
         Command::Expose(args) => command::expose::run(&args),
         Command::Rank(args) => command::rank::run(&args),
         Command::Graph(args) => command::graph::run(&args),
+        Command::Report(args) => command::report::run(args),
+        Command::View(args) => command::view::run(&args),
         Command::Runs(args) => command::runs::run(&args),
         Command::Trace(args) => command::trace::run(&args),
         Command::Demo(args) => command::demo::run(&args),

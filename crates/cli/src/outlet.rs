@@ -9,6 +9,7 @@ use selvedge_findings::{Access, ExitCode, Finding, Report, Runs};
 
 use crate::args::OutputArgs;
 use crate::command::output;
+use crate::command::page::Extra;
 use crate::messages::{Failure, note};
 use crate::sieve::Sieve;
 
@@ -19,13 +20,15 @@ pub(crate) struct Outlet<'a> {
     sieve: Sieve,
     text: Box<dyn Write>,
     new_only: bool,
+    extra: Extra<'static>,
 }
 
 impl<'a> Outlet<'a> {
     /// Reads suppressions and opens the log: what is wrong with them is said before anything is run.
     pub(crate) fn open(args: &'a OutputArgs, command: &'static str) -> Result<Outlet<'a>, Failure> {
         let sieve = Sieve::open(&args.findings.suppressions)?;
-        Ok(Outlet { args, command, sieve, text: text(args.findings.log_path.as_deref())?, new_only: false })
+        let text = text(args.findings.log_path.as_deref())?;
+        Ok(Outlet { args, command, sieve, text, new_only: false, extra: Extra::default() })
     }
 
     /// The same; with `new_only` what a baseline has is told in the JSON alone, and decides nothing.
@@ -47,6 +50,11 @@ impl<'a> Outlet<'a> {
         Ok(self.text.flush()?)
     }
 
+    /// What a page is to have beside the findings.
+    pub(crate) fn add(&mut self, extra: Extra<'static>) {
+        self.extra = extra;
+    }
+
     /// Writes the report everywhere it was asked for, and gives the exit code; `otherwise` is that of a command that found
     /// nothing.
     pub(crate) fn finish(mut self, mut report: Report, otherwise: u8) -> Result<u8, Failure> {
@@ -60,7 +68,7 @@ impl<'a> Outlet<'a> {
         if let Some(file) = &asked.gen_suppressions {
             generate(file, &report)?;
         }
-        output::deliver(&report, self.new_only, self.args, self.command)?;
+        output::deliver(&report, self.new_only, self.args, self.command, &self.extra)?;
         if asked.log_path.is_some() && std::env::var("TSAN_OPTIONS").is_ok_and(|options| options.contains("log_path="))
         {
             // Whoever asked in this way, as CTest does, counts lines of ThreadSanitizer's.

@@ -19,4 +19,4 @@ pub use bugs::Bug;
 pub use exit::{EXIT_CODES, ExitCode};
 pub use outcome::{Outcome, Tally};
 pub use ranking::{RankedEdge, RankedNode, RankedPoint};
-pub use report::{Access, Figures, Finding, Frame, Guarded, Harm, Kind, Program, Report, Runs, Status};
+pub use report::{Access, Figures, Finding, Frame, Guarded, Harm, Held, Kind, Program, Report, Runs, Status};

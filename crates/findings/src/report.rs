@@ -128,6 +128,12 @@ pub struct Finding {
     /// Why a refuted prediction is refuted: `no-order`, `diverged`, `blocked`, `did-not-happen`, `timed-out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted: Option<String>,
+    /// What goes wrong, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gist: Option<String>,
+    /// Why nothing keeps it from happening, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The id of the finding that leads its bug: those with one root cause have the same ([`crate::bugs`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -223,6 +229,8 @@ impl Finding {
             proved: None,
             pattern: None,
             refuted: None,
+            gist: None,
+            why: None,
             group: None,
             failure: None,
             switches: None,
@@ -343,6 +351,25 @@ pub struct Access {
     /// The calls that led to it, innermost first; empty where they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<Frame>,
+    /// The number of its event in a run of the finding's clip, from 1; nothing where it never came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// What it found in memory and left there: `= 100`, `100 → 110`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The locks that its thread held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Held>,
+}
+
+/// A lock that a thread held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Its name.
+    pub lock: String,
+    /// `FILE:LINE` where it was taken, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<String>,
 }
 
 /// One call of a stack.

@@ -56,6 +56,17 @@ struct Taken {
     value: String,
 }
 
+impl Taken {
+    fn access(&self) -> Access {
+        let holds = self.locks.iter().map(|(name, source, _)| selvedge_findings::Held {
+            lock: name.clone(),
+            taken: source.as_ref().map(Source::brief),
+        });
+        let value = Some(self.value.trim().to_owned()).filter(|value| !value.is_empty());
+        Access { value, holds: holds.collect(), ..self.side.access() }
+    }
+}
+
 impl<'a> Anomaly<'a> {
     /// Finds the events in the trace of the run that shows them. `None` where one is not there.
     pub fn of(names: &Names<'_>, told: Told<'a>) -> Option<Anomaly<'a>> {
@@ -102,14 +113,16 @@ impl<'a> Anomaly<'a> {
         }
     }
 
-    /// The finding for programs to read.
-    pub fn finding(&self) -> Finding {
-        let accesses: Vec<Access> = self.sides.iter().map(|taken| taken.side.access()).collect();
+    /// The finding for programs to read, from the trace that shows it.
+    pub fn finding(&self, process: &Process) -> Finding {
+        let accesses: Vec<Access> = self.sides.iter().map(Taken::access).collect();
         let mut finding = Finding::new(of_accesses(self.told.kind, &accesses), self.told.kind, accesses);
         finding.status = Status::Confirmed;
         finding.harm = self.told.harm;
         finding.proved = self.told.proved.map(str::to_owned);
         finding.pattern = Some(self.told.pattern.to_owned());
+        finding.gist = Some(self.sentence());
+        finding.why = Some(self.why(process));
         finding
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use selvedge_findings::{Access, Finding, Kind, Status};
+use selvedge_findings::{Access, Finding, Held, Kind, Status};
 use selvedge_image::{Image, Symboliser, Variables};
 use selvedge_trace::detect_log::{ActRace, ActSide, LoadedImage};
 
@@ -112,6 +112,8 @@ impl Named {
             thread: self.thread,
             op: self.op.to_owned(),
             variable: variable.cloned(),
+            value: self.is_seen.then(|| format!("= {:#x}", self.value)),
+            holds: self.locks.iter().map(held).collect(),
             ..Source::access_of(&self.stack)
         }
     }
@@ -159,6 +161,8 @@ impl InAct {
         let mut finding = Finding::new(of_accesses(Kind::DataRace, &accesses), Kind::DataRace, accesses);
         finding.status = Status::Confirmed;
         finding.pattern = Some("seen in the act".to_owned());
+        finding.gist = Some(self.sentence());
+        finding.why = Some(self.locks());
         finding
     }
 
@@ -238,6 +242,10 @@ impl InAct {
 
 pub(crate) fn number(value: u64, size: u32) -> String {
     if size > 8 { format!("{value:#x}… (its first 8 bytes)") } else { format!("{value:#x}") }
+}
+
+fn held((lock, taken): &(String, Option<Source>)) -> Held {
+    Held { lock: lock.clone(), taken: taken.as_ref().map(Source::brief) }
 }
 
 pub(crate) fn holding(locks: &[(String, Option<Source>)]) -> String {

@@ -7,8 +7,9 @@ use std::io::{self, Write};
 use selvedge_events::ThreadIx;
 use selvedge_trace::{Event, Process};
 
-use crate::columns::{ColumnOptions, Row, Shared, draw};
+use crate::columns::{ColumnOptions, draw};
 use crate::names::Names;
+use crate::sheet::{Row, Shared};
 
 /// Which part.
 #[derive(Clone, Debug)]
@@ -40,31 +41,51 @@ pub fn write_interleaving(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let shared = Shared::of(process);
-    let matters: Vec<(u64, ThreadIx)> = process
-        .events()
-        .filter(|event| shared.matters(process, event))
-        .map(|event| (process.number(event.time), event.thread))
-        .collect();
-    let mut shown: BTreeSet<u64> = BTreeSet::new();
-    let mut threads: Vec<ThreadIx> = Vec::new();
-    let wanted = excerpt.switches.iter().chain(&excerpt.marks);
-    let near = wanted.map(|number| matters.partition_point(|(at, _)| at < number));
-    let windows = near.map(|at| at.saturating_sub(excerpt.around)..at.saturating_add(excerpt.around));
-    for window in windows.chain(std::iter::once(matters.len().saturating_sub(excerpt.last)..matters.len())) {
-        let window = window.start..window.end.min(matters.len());
-        for (number, thread) in matters.get(window).unwrap_or(&[]) {
-            shown.insert(*number);
-            if !threads.contains(thread) {
-                threads.push(*thread);
+    let chosen = Chosen::of(process, &shared, excerpt);
+    draw(&Names::new(process), &shared, &chosen.threads, options, &|event| chosen.row(process, event), out)
+}
+
+/// The events of an excerpt.
+pub(crate) struct Chosen<'a> {
+    excerpt: &'a Excerpt,
+    /// Their numbers.
+    shown: BTreeSet<u64>,
+    /// Their threads, as many as share a screen.
+    pub(crate) threads: Vec<ThreadIx>,
+}
+
+impl<'a> Chosen<'a> {
+    pub(crate) fn of(process: &Process, shared: &Shared, excerpt: &'a Excerpt) -> Chosen<'a> {
+        let matters: Vec<(u64, ThreadIx)> = process
+            .events()
+            .filter(|event| shared.matters(process, event))
+            .map(|event| (process.number(event.time), event.thread))
+            .collect();
+        let mut shown: BTreeSet<u64> = BTreeSet::new();
+        let mut threads: Vec<ThreadIx> = Vec::new();
+        let wanted = excerpt.switches.iter().chain(&excerpt.marks);
+        let near = wanted.map(|number| matters.partition_point(|(at, _)| at < number));
+        let windows = near.map(|at| at.saturating_sub(excerpt.around)..at.saturating_add(excerpt.around));
+        for window in windows.chain(std::iter::once(matters.len().saturating_sub(excerpt.last)..matters.len())) {
+            let window = window.start..window.end.min(matters.len());
+            for (number, thread) in matters.get(window).unwrap_or(&[]) {
+                shown.insert(*number);
+                if !threads.contains(thread) {
+                    threads.push(*thread);
+                }
             }
         }
+        threads.sort_unstable();
+        threads.truncate(MAX_THREADS);
+        Chosen { excerpt, shown, threads }
     }
-    threads.sort_unstable();
-    threads.truncate(MAX_THREADS);
-    let row = |event: &Event| match process.number(event.time) {
-        number if excerpt.marks.contains(&number) => Row::Marked,
-        number if shown.contains(&number) => Row::Plain,
-        _ => Row::Out,
-    };
-    draw(&Names::new(process), &shared, &threads, options, &row, out)
+
+    /// What becomes of an event.
+    pub(crate) fn row(&self, process: &Process, event: &Event) -> Row {
+        match process.number(event.time) {
+            number if self.excerpt.marks.contains(&number) => Row::Marked,
+            number if self.shown.contains(&number) => Row::Plain,
+            _ => Row::Out,
+        }
+    }
 }

@@ -8,9 +8,12 @@
 //! Runs under control that failed are explained: [`hang`] says who waits for whom, [`critical`] which two events
 //! decide, [`interleaving`] shows the events around them. Both come with findings whose ids ([`fingerprint`]) are the
 //! same everywhere. [`violation`] is what a guard noted.
+//!
+//! [`html`] is a page of findings for people; [`account`] is what a run of a finding's clip adds to it.
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod anomaly;
 pub mod brief;
 pub mod code_points;
@@ -19,6 +22,7 @@ pub mod critical;
 pub mod fingerprint;
 pub mod github;
 pub mod hang;
+pub mod html;
 pub mod in_act;
 pub mod in_section;
 pub mod interleaving;
@@ -29,6 +33,8 @@ pub mod names;
 pub mod ranking;
 pub mod ranking_svg;
 pub mod sarif;
+mod sheet;
+pub mod shell;
 pub mod std_form;
 pub mod summary;
 pub mod text;

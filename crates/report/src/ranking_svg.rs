@@ -81,6 +81,15 @@ const LEGEND: [&str; 3] = [
 
 /// Draws edges; `title` stands above, and the code points of `top` get their numbers, the first is #1.
 pub fn draw(title: &str, edges: &[Drawn], top: &[String]) -> String {
+    drawing(title, edges, top, &format!("<style>{STYLE}</style>\n"))
+}
+
+/// The same for a page that has styles for it.
+pub fn picture(title: &str, edges: &[Drawn], top: &[String]) -> String {
+    drawing(title, edges, top, "")
+}
+
+fn drawing(title: &str, edges: &[Drawn], top: &[String], style: &str) -> String {
     let (mut left, mut right) = (Side::default(), Side::default());
     let mut lines = Vec::new();
     for drawn in edges {
@@ -97,7 +106,7 @@ pub fn draw(title: &str, edges: &[Drawn], top: &[String]) -> String {
     let height = left.bottom().max(right.bottom()) + 3 * GAP + 16 * LEGEND.len() as u32;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" \
+         role=\"img\" aria-label=\"{}\">\n{style}<rect class=\"ground\" width=\"{WIDTH}\" \
          height=\"{height}\"/>\n",
         escaped(title)
     );

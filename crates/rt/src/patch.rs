@@ -169,10 +169,10 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
             Some(thunk) => {
                 let call = call(&site, at, thunk as u64);
                 if code.write(at, &call) {
-                    if let (Some((id, _)), HookClass::Access { .. } | HookClass::Range { .. }) = (target, hook.class) {
-                        if !detect::sections::has_part(id) {
-                            detect::switch::placed(id, at, &call);
-                        }
+                    if let (Some((id, _)), HookClass::Access { .. } | HookClass::Range { .. }) = (target, hook.class)
+                        && !detect::sections::has_part(id)
+                    {
+                        detect::switch::placed(id, at, &call);
                     }
                     on += 1;
                 }

@@ -35,6 +35,9 @@ pub(crate) struct TrainArgs {
     /// Where the invariants go [default: NAME.invariants]
     #[arg(short, long = "out", visible_alias = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write a page to this file that says how training converged
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Add to what the file has already
     #[arg(long)]
     pub(crate) merge: bool,

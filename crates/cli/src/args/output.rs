@@ -8,8 +8,11 @@ use super::findings::FindingsArgs;
 
 /// Where findings go beside the terminal.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Machine output")]
+#[command(next_help_heading = "Report files")]
 pub(crate) struct OutputArgs {
+    /// Write a page for people to this file: one file that works from disk, with interleavings and timelines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Write all findings to this file, with what was refuted or did no harm; docs/reference/findings.schema.json has the form
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -31,6 +34,7 @@ impl OutputArgs {
     pub(crate) fn absolute(self) -> OutputArgs {
         let absolute = |path: Option<PathBuf>| path.map(|path| std::path::absolute(&path).unwrap_or(path));
         OutputArgs {
+            html: absolute(self.html),
             json: absolute(self.json),
             sarif: absolute(self.sarif),
             junit: absolute(self.junit),

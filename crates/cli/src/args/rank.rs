@@ -49,6 +49,9 @@ pub(crate) struct RankArgs {
     /// Write the ranking to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the ranking to this file as a page, with a picture of who the top code points get data from
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Draw the neighbourhood of the top code points
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,

@@ -19,6 +19,7 @@ use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind
 use selvedge_findings::{ExitCode, Finding, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 use selvedge_report::in_section::InSection;
+use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
 use crate::command::made;
@@ -355,16 +356,6 @@ fn again(args: &DetectArgs) -> String {
     words.push("--runs 20 --".to_owned());
     words.extend(args.guest.iter().map(|word| quoted(&word.to_string_lossy())));
     words.join(" ")
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 fn progress(detected: &Detected, of: u32) -> String {

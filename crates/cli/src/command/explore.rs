@@ -13,6 +13,7 @@ use selvedge_sched::StrategyKind;
 
 use crate::args::ExploreArgs;
 use crate::command::explain;
+use crate::command::page::Extra;
 use crate::messages::{Failure, Live, note};
 use crate::outlet::Outlet;
 
@@ -79,9 +80,9 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         }
         findings.push(explained.finding);
     }
-    for line in summary(&explored, &options) {
-        note(&line);
-    }
+    let notes = summary(&explored, &options);
+    notes.iter().for_each(|line| note(line));
+    outlet.add(Extra { interventions: options.interventions.clone(), notes, ..Extra::default() });
     let otherwise = if stop.is_set() { 130 } else { ExitCode::Success.code() };
     outlet.finish(report(&prepared, &explored, findings), otherwise)
 }

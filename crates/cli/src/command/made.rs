@@ -116,7 +116,7 @@ pub(crate) fn show(
         harm_words: clip.wrong.as_ref().map(|wrong| wrong.words.as_str()),
     };
     if let Some(anomaly) = Anomaly::of(&names, anomaly) {
-        let mut finding = anomaly.finding();
+        let mut finding = anomaly.finding(process);
         let lines = told(&mut finding)?;
         let mut text = Vec::new();
         let options = ColumnOptions { width: width(), ..ColumnOptions::default() };

@@ -1,4 +1,4 @@
-//! Findings for other programs: writes what `--json`, `--sarif`, `--junit` and `--github` ask for.
+//! Findings beyond the terminal: writes what `--html`, `--json`, `--sarif`, `--junit` and `--github` ask for.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,18 @@ use selvedge_report::junit::junit;
 use selvedge_report::sarif::{SarifOptions, sarif};
 
 use crate::args::OutputArgs;
-use crate::messages::Failure;
+use crate::command::page::{Extra, page};
+use crate::messages::{Failure, note};
 
 /// Writes the findings of a command everywhere they were asked for; with `new_only` what a baseline has is in the JSON alone, which
-/// may be the next baseline.
-pub(crate) fn deliver(report: &Report, new_only: bool, args: &OutputArgs, command: &str) -> Result<(), Failure> {
+/// may be the next baseline. A page also has something `extra`.
+pub(crate) fn deliver(
+    report: &Report,
+    new_only: bool,
+    args: &OutputArgs,
+    command: &str,
+    extra: &Extra<'_>,
+) -> Result<(), Failure> {
     if let Some(file) = &args.json {
         write(file, &serde_json::to_vec_pretty(report).map_err(|error| Failure::internal(&error))?)?;
     }
@@ -28,6 +35,9 @@ pub(crate) fn deliver(report: &Report, new_only: bool, args: &OutputArgs, comman
     if let Some(file) = &args.junit {
         write(file, junit(report).as_bytes())?;
     }
+    if let Some(file) = &args.html {
+        write_page(file, report, extra)?;
+    }
     if args.github || std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
         let mut out = std::io::stdout().lock();
         for line in annotations(report, &root()) {
@@ -35,6 +45,13 @@ pub(crate) fn deliver(report: &Report, new_only: bool, args: &OutputArgs, comman
         }
         out.flush()?;
     }
+    Ok(())
+}
+
+/// Writes a page, and says how to see it.
+pub(crate) fn write_page(file: &Path, report: &Report, extra: &Extra<'_>) -> Result<(), Failure> {
+    write(file, page(report, extra).as_bytes())?;
+    note(&format!("open {} in a browser, or: selvedge view {}", file.display(), file.display()));
     Ok(())
 }
 

@@ -20,11 +20,13 @@ use selvedge_drive::vary::VaryOptions;
 use selvedge_findings::{ExitCode, Program, RankedEdge, RankedPoint, Report, Tally};
 use selvedge_report::names::Source;
 use selvedge_report::ranking::{Ground, whole_why, write_ranking};
-use selvedge_report::ranking_svg::{Drawn, draw};
+use selvedge_report::ranking_svg::{Drawn, draw, picture};
 
 use self::lines::Lines;
 use crate::args::RankArgs;
 use crate::command::graph::{how, read, write, write_exports};
+use crate::command::output::write_page;
+use crate::command::page::Extra;
 use crate::messages::{Failure, Live, note};
 
 /// Ranks code points from recorded runs, or from a program.
@@ -197,13 +199,19 @@ fn ranked(
     let mut out = anstream::stdout().lock();
     write_ranking(points.get(..args.top.min(points.len())).unwrap_or_default(), ground, &mut out)?;
     out.flush()?;
+    let title = format!("{}: the top code points and who they meet", short(&program.path));
+    let drawn = neighbourhood(&points, &ranking, all, lines);
+    let top = ranking.points.iter().take(DRAWN_POINTS).filter_map(|ranked| lines.source(ranked.point));
+    let top: Vec<String> = top.map(Source::brief).collect();
     if let Some(path) = &args.svg {
-        let title = format!("{}: the top code points and who they meet", short(&program.path));
-        let top = ranking.points.iter().take(DRAWN_POINTS).filter_map(|ranked| lines.source(ranked.point));
-        let top: Vec<String> = top.map(Source::brief).collect();
-        write(path, draw(&title, &neighbourhood(&points, &ranking, all, lines), &top).as_bytes())?;
+        write(path, draw(&title, &drawn, &top).as_bytes())?;
     }
-    write_report(args.json.as_deref(), program, collected.tally, points)?;
+    let report = with_ranking(program, collected.tally, points);
+    if let Some(path) = &args.html {
+        let graph = picture(&title, &drawn, &top);
+        write_page(path, &report, &Extra { graph: Some(&graph), ..Extra::default() })?;
+    }
+    write_report(args.json.as_deref(), &report)?;
     let failed = tally.fail + tally.hang;
     Ok(if failed > 0 { ExitCode::Findings.code() } else { ExitCode::Success.code() })
 }
@@ -220,12 +228,17 @@ pub(crate) fn of_recorded(recorded: &[Recorded]) -> Result<Vec<RankedPoint>, Fai
     Ok(named(&ranking, Ground { failing: ranking.failing, passing: ranking.passing, has_contexts: true }, &lines))
 }
 
-/// Writes the ranking as JSON, where that is wanted.
-fn write_report(path: Option<&Path>, program: &Program, tally: Tally, points: Vec<RankedPoint>) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
+/// A report of runs and their ranking.
+fn with_ranking(program: &Program, tally: Tally, points: Vec<RankedPoint>) -> Report {
     let mut report = Report::new(program.clone(), tally.into(), Vec::new());
     report.ranking = Some(points);
-    let text = serde_json::to_vec_pretty(&report).map_err(|error| Failure::internal(&error))?;
+    report
+}
+
+/// Writes the ranking as JSON, where that is wanted.
+fn write_report(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let text = serde_json::to_vec_pretty(report).map_err(|error| Failure::internal(&error))?;
     write(path, &text)
 }
 

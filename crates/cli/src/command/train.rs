@@ -10,13 +10,16 @@ use selvedge_drive::guard::colours::learn_colours;
 use selvedge_drive::guard::file::{load, save};
 use selvedge_drive::guard::keyring::Keyring;
 use selvedge_drive::guard::train::{Schedules, TrainOptions, Trained, train};
+use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
-use selvedge_findings::{ExitCode, Outcome};
+use selvedge_findings::{ExitCode, Outcome, Program, Report, Runs};
 use selvedge_trace::Run;
 
 use crate::args::TrainArgs;
 use crate::command::guarding::{self, counted};
+use crate::command::output::write_page;
+use crate::command::page::Extra;
 use crate::messages::{Failure, Live, note};
 
 /// Learns invariants, from runs of a program or from recorded ones.
@@ -95,6 +98,11 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
     let runs = format!("{runs}{doubted}");
     let command = args.guest.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     finish(&output, invariants, &curve, &runs, &command)?;
+    let program = Program {
+        path: prepared.program.path.to_string_lossy().into_owned(),
+        build_id: hex(&prepared.program.build_id),
+    };
+    write_curve(args, &Report::new(program, tally.into(), Vec::new()), &curve)?;
     Ok(if stop.is_set() { 130 } else { ExitCode::Success.code() })
 }
 
@@ -147,7 +155,18 @@ fn from_runs(args: &TrainArgs) -> Result<u8, Failure> {
     }
     let runs = format!("{} recorded runs, {left_out} left out because they did not pass", learnt.len());
     finish(&output, invariants, &curve, &runs, &program)?;
+    let runs = Runs { total: learnt.len() as u64, pass: learnt.len() as u64, ..Runs::default() };
+    let report = Report::new(Program { path: program, build_id: String::new() }, runs, Vec::new());
+    write_curve(args, &report, &curve)?;
     Ok(ExitCode::Success.code())
+}
+
+/// Writes the page that was asked for.
+fn write_curve(args: &TrainArgs, report: &Report, curve: &[usize]) -> Result<(), Failure> {
+    match &args.html {
+        Some(file) => write_page(file, report, &Extra { curve, ..Extra::default() }),
+        None => Ok(()),
+    }
 }
 
 /// `NAME.invariants`, here.

@@ -111,6 +111,7 @@ impl CriticalPair {
         let mut finding = Finding::new(print.id(), kind, sides().map(Side::access).collect());
         finding.status = Status::Confirmed;
         finding.harm = harm;
+        finding.gist = Some(self.sentence());
         finding
     }
 }
@@ -191,6 +192,7 @@ impl Side {
             thread: self.thread.0,
             op: self.op.clone(),
             variable: self.variable.as_ref().map(|variable| variable.name.clone()),
+            number: self.number,
             ..Source::access_of(&self.stack)
         }
     }

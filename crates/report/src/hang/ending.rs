@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_events::{ModuleIx, ThreadIx};
+use selvedge_events::{ModuleIx, ThreadIx, Ticks};
 use selvedge_trace::state::{Heap, Held, LockChange, Locksets};
 use selvedge_trace::{ContextId, Event, EventBody, Place, Process};
 
@@ -20,11 +20,12 @@ pub(super) struct Spot {
     pub(super) thread: ThreadIx,
     pub(super) place: Place,
     pub(super) context: ContextId,
+    pub(super) time: Ticks,
 }
 
 impl Spot {
     pub(super) fn of(event: &Event) -> Spot {
-        Spot { thread: event.thread, place: event.place, context: event.context }
+        Spot { thread: event.thread, place: event.place, context: event.context, time: event.time }
     }
 }
 

@@ -19,6 +19,7 @@ impl Hang {
         let mut finding = Finding::new(self.id(), kind, steps.iter().map(Step::access).collect());
         finding.status = Status::Confirmed;
         finding.harm = Harm::Hang;
+        finding.gist = Some(self.in_words());
         finding
     }
 
@@ -45,8 +46,13 @@ impl Hang {
     fn steps(&self) -> Vec<Step<'_>> {
         if let (HangKind::LostWakeup, Some(lost)) = (self.kind, &self.lost) {
             let object = self.thread(lost.waiter).and_then(BlockedThread::wait).and_then(|wait| wait.object.as_ref());
-            let sent =
-                lost.sent.iter().map(|(thread, stack)| Step { thread: *thread, op: "signal", stack, thing: object });
+            let sent = lost.sent.iter().map(|(thread, stack)| Step {
+                thread: *thread,
+                op: "signal",
+                stack,
+                thing: object,
+                number: lost.number,
+            });
             return sent.chain(self.thread(lost.waiter).and_then(Step::waiting)).collect();
         }
         self.groups().into_iter().flatten().collect()
@@ -84,17 +90,18 @@ struct Step<'a> {
     op: &'static str,
     stack: &'a [Source],
     thing: Option<&'a Thing>,
+    number: Option<u64>,
 }
 
 impl<'a> Step<'a> {
     fn holding(thread: ThreadIx, held: &'a HeldLock) -> Step<'a> {
-        Step { thread, op: "lock", stack: &held.stack, thing: Some(&held.lock) }
+        Step { thread, op: "lock", stack: &held.stack, thing: Some(&held.lock), number: held.number }
     }
 
     fn waiting(thread: &'a BlockedThread) -> Option<Step<'a>> {
         let wait = thread.wait()?;
         let (op, thing) = (wait.what.op(), wait.object.as_ref());
-        Some(Step { thread: thread.thread, op, stack: &thread.stack, thing })
+        Some(Step { thread: thread.thread, op, stack: &thread.stack, thing, number: None })
     }
 
     fn access(&self) -> Access {
@@ -102,6 +109,7 @@ impl<'a> Step<'a> {
             thread: self.thread.0,
             op: self.op.to_owned(),
             variable: self.thing.map(|thing| thing.variable.name.clone()),
+            number: self.number,
             ..Source::access_of(self.stack)
         }
     }

@@ -171,6 +171,8 @@ pub struct HeldLock {
     pub stack: Vec<Source>,
     /// Whether that is only presumed: it is a word that was changed as one changes a lock.
     pub presumed: bool,
+    /// The number of the event that took it, in a run under control.
+    pub number: Option<u64>,
 }
 
 /// One thread of a circle.
@@ -202,6 +204,8 @@ pub struct Lost {
     pub sent: Option<(ThreadIx, Vec<Source>)>,
     /// Wake-ups of the object altogether.
     pub count: u64,
+    /// The number of the event that sent it, in a run under control.
+    pub number: Option<u64>,
 }
 
 impl Hang {
@@ -290,6 +294,11 @@ impl Maker<'_> {
         self.names.stack(spot.place, spot.context)
     }
 
+    fn number(&self, spot: Spot) -> Option<u64> {
+        let process = self.names.process();
+        process.is_controlled().then(|| process.number(spot.time))
+    }
+
     fn thread(&self, thread: &selvedge_trace::summary::Thread) -> BlockedThread {
         let index = thread.index;
         let blocked = self.blocked.get(&index).filter(|_| !thread.ended);
@@ -314,8 +323,14 @@ impl Maker<'_> {
 
     fn lock(&self, taken: &Taken) -> HeldLock {
         let Taken { held, spot } = taken;
-        let stack = self.stack(*spot);
-        HeldLock { lock: self.thing(held.lock), primitive: held.primitive, mode: held.mode, stack, presumed: false }
+        HeldLock {
+            lock: self.thing(held.lock),
+            primitive: held.primitive,
+            mode: held.mode,
+            stack: self.stack(*spot),
+            presumed: false,
+            number: self.number(*spot),
+        }
     }
 
     /// The futex words that somebody waits for and a thread presumably holds.
@@ -328,6 +343,7 @@ impl Maker<'_> {
             mode: Mode::Exclusive,
             stack: self.stack(spot),
             presumed: true,
+            number: self.number(spot),
         })
     }
 
@@ -411,8 +427,9 @@ impl Maker<'_> {
         let mut all = waits.map(|(waiter, object)| {
             let wakeups = self.ending.wakeups.get(&object).copied().unwrap_or_default();
             let doubtful = self.ending.waiters.get(&waiter).and_then(|waiter| waiter.doubtful);
-            let sent = doubtful.or(wakeups.unheard).map(|spot| (spot.thread, self.stack(spot)));
-            Lost { waiter, sent, count: wakeups.count }
+            let spot = doubtful.or(wakeups.unheard);
+            let sent = spot.map(|spot| (spot.thread, self.stack(spot)));
+            Lost { waiter, sent, count: wakeups.count, number: spot.and_then(|spot| self.number(spot)) }
         });
         all.find(|lost| !proof || lost.sent.is_some())
     }

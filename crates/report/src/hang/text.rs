@@ -120,6 +120,13 @@ impl Hang {
         }
     }
 
+    /// What sort of hang it is, and the hang in one sentence.
+    pub(super) fn in_words(&self) -> String {
+        let (title, _) = self.title();
+        let (first, rest) = title.split_at(title.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}. {}.", first.to_uppercase(), self.gist().trim_end_matches(['.', ':']))
+    }
+
     /// The hang in one sentence.
     fn gist(&self) -> String {
         match (self.kind, &self.lost) {

@@ -52,7 +52,7 @@ fn event(item: Item, pid: u32, length: &Value) -> Vec<Value> {
         }
         Item::Taken { span, thread, at, name } => vec![json!({"ph": "b", "cat": "lock", "name": name,
             "id": format!("{pid}-lock-{span}"), "pid": pid, "tid": thread, "ts": micros(at)})],
-        Item::Given { span, thread, at } => vec![json!({"ph": "e", "cat": "lock", "name": "holds",
+        Item::Given { span, thread, at, .. } => vec![json!({"ph": "e", "cat": "lock", "name": "holds",
             "id": format!("{pid}-lock-{span}"), "pid": pid, "tid": thread, "ts": micros(at)})],
     }
 }

@@ -20,7 +20,7 @@ use crate::view::{Filter, Stamp, View, printable, views};
 
 /// Something on a timeline, in the merged order of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Item {
+pub(crate) enum Item {
     /// An event.
     Event {
         thread: u32,
@@ -35,12 +35,12 @@ enum Item {
     },
     /// A thread now holds a lock.
     Taken { span: u64, thread: u32, at: u64, name: String },
-    /// It no longer does.
-    Given { span: u64, thread: u32, at: u64 },
+    /// It no longer does, or the trace ends.
+    Given { span: u64, thread: u32, at: u64, is_end: bool },
 }
 
 /// Nanoseconds of one step of a run under control.
-const STEP: u64 = 1000;
+pub(crate) const STEP: u64 = 1000;
 
 /// What an arrow leaves from, and the next event to which it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,11 @@ enum Knot {
 }
 
 /// Follows a process and hands each item on.
-fn items<E>(names: &Names<'_>, filter: &Filter, each: &mut dyn FnMut(Item) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn items<E>(
+    names: &Names<'_>,
+    filter: &Filter,
+    each: &mut dyn FnMut(Item) -> Result<(), E>,
+) -> Result<(), E> {
     let mut locks = Locksets::default();
     let mut open: BTreeMap<(ThreadIx, u64), u64> = BTreeMap::new();
     let mut knots: BTreeMap<Knot, (ThreadIx, u64)> = BTreeMap::new();
@@ -76,7 +80,7 @@ fn items<E>(names: &Names<'_>, filter: &Filter, each: &mut dyn FnMut(Item) -> Re
             // What a thread still holds when it ends is shown up to there.
             for held in locks.held(thread) {
                 if let Some(span) = open.remove(&(thread, held.lock)) {
-                    each(Item::Given { span, thread: thread.0, at })?;
+                    each(Item::Given { span, thread: thread.0, at, is_end: false })?;
                 }
             }
         }
@@ -92,14 +96,14 @@ fn items<E>(names: &Names<'_>, filter: &Filter, each: &mut dyn FnMut(Item) -> Re
             }
             Some(LockChange::Given(held)) => {
                 if let Some(span) = open.remove(&(thread, held.lock)) {
-                    each(Item::Given { span, thread: thread.0, at })?;
+                    each(Item::Given { span, thread: thread.0, at, is_end: false })?;
                 }
             }
             _ => {}
         }
     }
     for ((thread, _), span) in open {
-        each(Item::Given { span, thread: thread.0, at: last })?;
+        each(Item::Given { span, thread: thread.0, at: last, is_end: true })?;
     }
     Ok(())
 }

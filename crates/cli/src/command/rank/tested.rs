@@ -14,7 +14,7 @@ use selvedge_findings::{ExitCode, Program, RankedPoint, Tally};
 use selvedge_report::ranking::{Ground, why};
 
 use super::lines::Lines;
-use super::{has_contexts, in_plan, prepared, usage, write_report};
+use super::{has_contexts, in_plan, prepared, usage, with_ranking, write_report};
 use crate::args::RankArgs;
 use crate::messages::{Failure, note};
 
@@ -37,7 +37,7 @@ pub(super) fn against(
     let points = named(&found, &tested, all, lines)?;
     tell(points.get(..args.top.min(points.len())).unwrap_or_default())?;
     conclude(&collected.tally, found.len(), args.threshold);
-    write_report(args.json.as_deref(), program, collected.tally, points)?;
+    write_report(args.json.as_deref(), &with_ranking(program, collected.tally, points))?;
     Ok(if found.is_empty() { ExitCode::Success.code() } else { ExitCode::Findings.code() })
 }
 
@@ -92,7 +92,7 @@ pub(super) fn watched(args: &RankArgs, baseline: Graph, stop: &Stop) -> Result<u
     for (at, point) in points.iter_mut().enumerate() {
         point.rank = u32::try_from(at + 1).unwrap_or(u32::MAX);
     }
-    write_report(args.json.as_deref(), &program, tally, points)?;
+    write_report(args.json.as_deref(), &with_ranking(&program, tally, points))?;
     Ok(if watching.told() > 0 { ExitCode::Findings.code() } else { end.outcome().exit_code() })
 }
 
