@@ -16,7 +16,10 @@ pages! {
     build_systems: "docs/guide/build-systems.md";
     ci: "docs/guide/ci.md";
     configuration: "docs/guide/configuration.md";
-    rust: "docs/guide/rust.md";
+    flaky_test: "docs/guide/flaky-test.md";
     html_report: "docs/guide/html-report.md";
+    production_guard: "docs/guide/production-guard.md";
+    quick_start: "docs/guide/quick-start.md";
+    rust: "docs/guide/rust.md";
     suppressions: "docs/guide/suppressions.md";
 }
