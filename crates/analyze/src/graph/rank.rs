@@ -383,11 +383,13 @@ struct Charged {
 }
 
 impl Charged {
-    /// Keeps an edge, if it is among the strongest.
+    /// Keeps an edge, if it is among the strongest. Without labels one may be odd where it is, in one run, and where it is not, in
+    /// another: the stronger of the two is told.
     fn keep(&mut self, edge: &EdgeRow, weight: f64, is_missing: bool) {
         let (from, to) = edge.key();
         match self.best.iter_mut().find(|known| (known.from, known.to) == (from, to)) {
-            Some(known) => known.weight = known.weight.max(weight),
+            Some(known) if known.weight >= weight => {}
+            Some(known) => (known.weight, known.is_missing) = (weight, is_missing),
             None => {
                 self.best.push(Evidence { from, to, weight, failing: 0, passing: 0, pair_passes: false, is_missing });
             }
