@@ -173,7 +173,7 @@ fn commands(block: &[(usize, &str)]) -> Result<Vec<Command>, String> {
 /// Whether a line of output has what the page shows.
 fn is_like(shown: &str, line: &str) -> bool {
     let mut rest = line;
-    shown.trim().split('…').all(|part| match rest.find(part) {
+    shown.split('…').map(str::trim).all(|part| match rest.find(part) {
         Some(at) => {
             rest = &rest[at + part.len()..];
             true
