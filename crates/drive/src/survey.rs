@@ -134,13 +134,13 @@ pub fn survey(
     if !request.fresh
         && let Some((survey, runs)) = load(&file)
         && runs >= request.runs
-        && let Some(images) = images_of(&survey)
+        && let Some(images) = images_of(&survey, request.program)
     {
         return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
     }
     if !request.fresh
         && let Some((survey, runs)) = by_hand(request)
-        && let Some(images) = images_of(&survey)
+        && let Some(images) = images_of(&survey, request.program)
     {
         return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
     }
@@ -154,7 +154,7 @@ pub fn survey(
         end = Some(ended);
         whole |= !matches!(ended, End::Signal(_));
         lost |= !written;
-        images = images_of(&survey).unwrap_or_default();
+        images = images_of(&survey, request.program).unwrap_or_default();
         let known = tables.len();
         for spec in images.iter().filter_map(ImageSites::table_spec) {
             tables.entry(spec.build_id.clone()).or_insert(spec);
@@ -247,11 +247,13 @@ fn run_once(
     Ok((end, written))
 }
 
-/// The instrumented images of a survey; `None` where one is not the same any more.
-fn images_of(survey: &Survey) -> Option<Vec<ImageSites>> {
+/// The instrumented images of a survey; `None` where one is not the same any more. The program is the file that is to be run: the
+/// surveyed one of that build-id may be a copy of it that was stripped.
+fn images_of(survey: &Survey, program: &Program) -> Option<Vec<ImageSites>> {
     let mut images = Vec::new();
     for (build_id, image) in survey.images() {
-        match ImageSites::load_if_instrumented(&image.path, build_id, !image.sites.is_empty()) {
+        let path = if *build_id == program.build_id { &program.path } else { &image.path };
+        match ImageSites::load_if_instrumented(path, build_id, !image.sites.is_empty()) {
             Some(sites) if !sites.entries.is_empty() => images.push(sites),
             None if !image.sites.is_empty() => return None,
             _ => {}

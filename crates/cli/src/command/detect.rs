@@ -16,7 +16,7 @@ use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind};
-use selvedge_findings::{ExitCode, Finding, Program, Report};
+use selvedge_findings::{ExitCode, Finding, Kind, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 use selvedge_report::in_section::InSection;
 use selvedge_report::shell::quoted;
@@ -95,8 +95,12 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         }
     }
     let program = Program { path: detected.program.to_string_lossy().into_owned(), build_id: hex(&detected.build_id) };
+    // A broken section that is shown counts, whether or not it did harm: somebody said that it is one.
+    let asked = &args.output.findings;
+    let broken = findings.iter().any(|finding| finding.kind == Kind::AtomicityViolation && !outlet.hides(finding));
     // Of a program that ran once and is clean, its own code.
     let otherwise = match detected.last {
+        _ if broken && asked.exit_from != "guest" => asked.exit_code,
         _ if detected.stopped => 130,
         Some(outcome) if detected.tally.total() == 1 => outcome.exit_code(),
         _ => of_runs(&detected.tally.into()),

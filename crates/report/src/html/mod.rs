@@ -1,8 +1,8 @@
 //! Findings as a page: one file that needs no network, no other file and, to be read, no script.
 //!
-//! [`model`] turns findings, accounts of their runs and rankings into what the page shows, `page.html` is its shape,
+//! `model` turns findings, accounts of their runs and rankings into what the page shows, `page.html` is its shape,
 //! `report.css` and `report.js` are put into it. The template escapes whatever it is given; the timeline's data is JSON
-//! in a block that is no script ([`timeline`]), with everything that could end the block written as an escape.
+//! in a block that is no script (`timeline`), with everything that could end the block written as an escape.
 //!
 //! A page stays readable whatever it is made from: findings and events past a bound are counted, not shown.
 
