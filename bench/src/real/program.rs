@@ -94,8 +94,8 @@ pub fn hunt(key: &str, work: &Path, selvedge: &Path, amounts: &Amounts) -> Resul
             run(&name, "`pbzip2 -p2 -b1 -z -c`, 0.4 MB", selvedge, &executable, &args, &dir, amounts)
         }
         "zstd" => {
-            let input = bench.input_of(3_000_000)?.display().to_string();
-            let what = "our driver over the library: 3 MB, 2 workers, decompressed and compared";
+            let input = bench.input_of(600_000)?.display().to_string();
+            let what = "our driver over the library: 0.6 MB, 2 workers, decompressed and compared";
             run(&name, what, selvedge, &executable, &words(&[&input, "2"]), &dir, amounts)
         }
         _ => {

@@ -52,7 +52,7 @@ pub fn wrong(run: &ControlledRun, outcome: &Outcome, dir: &Path) -> Option<Wrong
     let (harm, detail) = match (outcome, run.answer.state, run.end) {
         (Outcome::Pass | Outcome::Unknown, ..) => return None,
         (Outcome::Hang, RunState::Deadlock, _) => (Harm::Hang, format!("nothing can run: {}", waits(&run.answer))),
-        (Outcome::Hang, RunState::StepLimit, _) => (Harm::Hang, "it goes on for ever".to_owned()),
+        (Outcome::Hang, RunState::StepLimit, _) => (Harm::Hang, "it did not end within --max-steps".to_owned()),
         (Outcome::Hang, ..) => (Harm::Hang, format!("no end in time: {}", waits(&run.answer))),
         (_, _, End::Signal(SIGABRT)) if is_assertion(&words) => (Harm::Assertion, words),
         (_, _, End::Signal(signal)) => (Harm::Crash, format!("{}{said}", signal_name(signal))),
