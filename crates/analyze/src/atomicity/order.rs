@@ -25,7 +25,7 @@
 //! The result has no circle with an inserted lock. Then a set of threads that wait for each other wait for locks of the program that these
 //! threads hold, and the original would stand still there too: see docs/design/enforcement.md.
 //!
-//! - **Large circles** are not broken edge by edge at first: pairs go one by one until none is large, see [`Resolver::thin`].
+//! - **Large circles** are not broken edge by edge at first: pairs go one by one until none is large, see `Resolver::thin`.
 //!
 //! Cost: a round places and follows the functions that the last one changed, and puts the graph together; rounds are at most as many as orders to turn
 //! around and pairs to leave out. It is bounded: past so much work no lock is moved any more, and pairs go until no circle is left.

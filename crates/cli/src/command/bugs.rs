@@ -104,7 +104,8 @@ impl Bugs {
             let timeout = how.until.map_or(how.timeout, |until| {
                 how.timeout.min(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(200)))
             });
-            let more = show(tried, happened, how.clips, how.program, timeout)?;
+            let mut more = show(tried, happened, how.clips, how.program, timeout)?;
+            more.retain(|one| one.shows(&made.finding));
             by = if shown.is_empty() { at } else { by };
             shown.extend(more);
         }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! NOTE: why what is found here is true. [`Record::set_inside`] is called only when its owner is seen after the access that the section
-//! began with, and [`file`] leaves nothing before that: a filed access comes after the begin. [`Filed::made`] is called only when the
+//! began with, and `file` leaves nothing before that: a filed access comes after the begin. [`Filed::made`] is called only when the
 //! thread that filed it is seen after its access, and the owner looks before its own end: an access that is done comes before the end.
 
 use core::cell::UnsafeCell;
