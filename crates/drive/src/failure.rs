@@ -179,7 +179,7 @@ mod tests {
             ),
             (End::Code(66), RunState::Deadlock, "", Harm::Hang, "nothing can run"),
             (End::TimedOut, running, "", Harm::Hang, "no end in time"),
-            (End::Code(66), RunState::StepLimit, "", Harm::Hang, "for ever"),
+            (End::Code(66), RunState::StepLimit, "", Harm::Hang, "did not end within --max-steps"),
         ];
         for (end, state, stderr, harm, detail) in cases {
             let (came, said, _) = judged(end, state, stderr).expect("a failure");
