@@ -16,6 +16,7 @@ pages! {
     build_systems: "docs/guide/build-systems.md";
     ci: "docs/guide/ci.md";
     configuration: "docs/guide/configuration.md";
+    detecting: "docs/guide/detecting.md";
     flaky_test: "docs/guide/flaky-test.md";
     html_report: "docs/guide/html-report.md";
     production_guard: "docs/guide/production-guard.md";
