@@ -18,6 +18,8 @@ pages! {
     configuration: "docs/guide/configuration.md";
     detecting: "docs/guide/detecting.md";
     flaky_test: "docs/guide/flaky-test.md";
+    guarding: "docs/guide/guarding.md";
+    healing: "docs/guide/healing.md";
     html_report: "docs/guide/html-report.md";
     production_guard: "docs/guide/production-guard.md";
     quick_start: "docs/guide/quick-start.md";
