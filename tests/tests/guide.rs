@@ -17,6 +17,7 @@ pages! {
     ci: "docs/guide/ci.md";
     configuration: "docs/guide/configuration.md";
     detecting: "docs/guide/detecting.md";
+    enforcing: "docs/guide/enforcing.md";
     flaky_test: "docs/guide/flaky-test.md";
     guarding: "docs/guide/guarding.md";
     healing: "docs/guide/healing.md";
