@@ -24,6 +24,7 @@ pages! {
     html_report: "docs/guide/html-report.md";
     production_guard: "docs/guide/production-guard.md";
     quick_start: "docs/guide/quick-start.md";
+    reading_a_report: "docs/guide/reading-a-report.md";
     rust: "docs/guide/rust.md";
     suppressions: "docs/guide/suppressions.md";
 }
