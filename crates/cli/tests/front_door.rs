@@ -212,7 +212,7 @@ fn a_hunt_tells_each_bug_once_guards_it_and_knows_it_again() {
     let place = Place::new();
     std::fs::write(place.path().join("draw.c"), OVERDRAWN).expect("written");
     place.build("draw.c", "draw");
-    let hunt = ["hunt", "--guard-schedules", "60", "--json", "found.json"];
+    let hunt = ["hunt", "--locks", "--guard-schedules", "60", "--json", "found.json"];
     let hunted = place.selvedge(&[&hunt[..], &["--", "./draw"]].concat());
     let shown = text(&hunted.stdout);
     assert_eq!(hunted.status.code(), Some(66), "{shown}{}", text(&hunted.stderr));
@@ -233,10 +233,13 @@ fn a_hunt_tells_each_bug_once_guards_it_and_knows_it_again() {
     let lead = &findings[0];
     assert_eq!((&lead["group"], &lead["harm"]), (&lead["id"], &"assertion".into()), "{lead:#}");
     assert_eq!((&lead["guard"]["verified"], &lead["guard"]["failures"]), (&true.into(), &0.into()), "{lead:#}");
-    // The plan holds without us.
-    let plan = lead["guard"]["plan"].as_str().expect("a plan");
-    let guarded = std::process::Command::new(place.path().join("draw")).env("SELVEDGE_PLAN", plan).status();
-    assert!(guarded.expect("started").success());
+    assert_eq!((&lead["locks"]["verified"], &lead["locks"]["failures"]), (&true.into(), &0.into()), "{lead:#}");
+    // The plans hold without us.
+    for made in ["guard", "locks"] {
+        let plan = lead[made]["plan"].as_str().expect("a plan");
+        let guarded = std::process::Command::new(place.path().join("draw")).env("SELVEDGE_PLAN", plan).status();
+        assert!(guarded.expect("started").success(), "{made}");
+    }
     // Nothing of this is new.
     let again =
         ["hunt", "--baseline", "found.json", "--new-only", "--no-guard", "--sarif", "new.sarif", "--", "./draw"];

@@ -2,21 +2,22 @@
 //!
 //! Armed are: accesses, ranges and copies that touched shared memory; atomic operations, because they
 //! synchronise; entry and exits of functions that were on the stack of something worth recording, because
-//! calling contexts need them; and whatever did not run. What the survey has not seen it cannot judge: another
+//! calling contexts need them (whoever touches memory first does not know yet that it will be shared: such functions, and those
+//! that call them, count as having been on the stack); and whatever did not run. What the survey has not seen it cannot judge: another
 //! order of the threads may take the other branch, or the other inlined copy of the same line. Such sites
 //! cost nothing as long as they do not run. Blocks are not armed.
 //!
 //! Ids are given to plain accesses first, hottest first: the first 16384 ids have a short form in the
 //! trace, which only plain accesses use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use selvedge_events::hooks::{AtomicOp, HookClass};
 use selvedge_events::pack::SITE_BITS;
 use selvedge_events::plan::POINT_AFTER;
 use selvedge_events::site_table::Entry;
-use selvedge_image::{Functions, Loaded, Origin, beside_foreign_code, load_or_build, table_bytes};
+use selvedge_image::{Functions, Loaded, Origin, beside_foreign_code, direct_callers, load_or_build, table_bytes};
 use selvedge_trace::Survey;
 use selvedge_trace::survey::{Seen, SurveyedImage};
 
@@ -35,6 +36,8 @@ pub struct ImageSites {
     pub functions: Vec<Option<u32>>,
     /// Ordinals of atomic operations beside code without instrumentation which may synchronise.
     pub foreign: BTreeSet<u32>,
+    /// By function: those that call it by its address.
+    pub callers: BTreeMap<u32, BTreeSet<u32>>,
     /// Whether the file carries a table that fits.
     pub embedded: bool,
 }
@@ -55,6 +58,7 @@ impl ImageSites {
             path: loaded.image.path().to_owned(),
             functions: loaded.entries.iter().map(group).collect(),
             foreign: beside_foreign_code(&loaded.image, &functions, &loaded.entries),
+            callers: direct_callers(&loaded.image, &functions),
             entries: loaded.entries.clone(),
             embedded: loaded.origin == Origin::Embedded,
         }
@@ -106,7 +110,7 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
     for (number, image) in images.iter().enumerate() {
         let nothing = SurveyedImage::default();
         let seen = survey.images().get(&image.build_id).unwrap_or(&nothing);
-        let on_stack = functions_where(image, seen, |site| site.on_stack);
+        let on_stack = on_stack(image, seen);
         let ran = functions_where(image, seen, |_| true);
         for (ordinal, entry) in image.entries.iter().enumerate() {
             let Some(class) = entry.hook.get().map(|hook| hook.class) else { continue };
@@ -157,6 +161,19 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
     // An image that carries its table and has nothing armed is disarmed without being mentioned.
     specs.retain(|spec| !spec.sites.is_empty() || !spec.table.is_empty());
     (specs, armed)
+}
+
+/// The functions that calling contexts need: those on the stack of something shared, and those that touched it before it was shared, with
+/// whoever called them.
+fn on_stack(image: &ImageSites, seen: &SurveyedImage) -> BTreeSet<u32> {
+    let mut needed = functions_where(image, seen, |site| site.on_stack);
+    let mut first: Vec<u32> = functions_where(image, seen, |site| site.shared).into_iter().collect();
+    while let Some(function) = first.pop() {
+        if needed.insert(function) {
+            first.extend(image.callers.get(&function).into_iter().flatten());
+        }
+    }
+    needed
 }
 
 /// The functions of an image with a site of which this holds.
@@ -218,6 +235,21 @@ mod tests {
         let wanted = [(0, 5), (1, 2), (3, 0), (4, 6), (7, 7), (8, 8), (9, 9), (11, 4), (12, 3), (13, 10), (14, 11)];
         assert_eq!(specs[0].sites, wanted);
         assert_eq!(specs[1].sites, [(0, 1)]);
+    }
+
+    #[test]
+    fn who_touched_memory_before_it_was_shared_is_in_contexts_too() {
+        let mut survey = Survey::default();
+        let function = |number| ("__tsan_func_entry", Some(number), Some((false, number == 4, 1)));
+        let touch = |number, shared| ("__tsan_write4", Some(number), Some((shared, false, 1)));
+        // 1 touches what is shared later, 2 calls it, 3 calls nobody, 4 was on the stack and is called by 5.
+        let rows =
+            [function(1), touch(1, true), function(2), function(3), touch(3, false), function(4), touch(4, true)];
+        let mut sites = image(1, &[&rows[..], &[function(5)]].concat(), &mut survey);
+        sites.callers = BTreeMap::from([(1, BTreeSet::from([2])), (4, BTreeSet::from([5])), (3, BTreeSet::from([1]))]);
+        let (specs, _) = arm(&survey, &[sites]);
+        let armed: Vec<u32> = specs[0].sites.iter().map(|(ordinal, _)| *ordinal).collect();
+        assert_eq!(armed, [0, 1, 2, 5, 6]);
     }
 
     #[test]

@@ -149,9 +149,12 @@ pub struct Finding {
     /// A guard that was made against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guarded>,
+    /// Locks that were placed against it, and against all else that passing runs never do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locks: Option<Guarded>,
 }
 
-/// A guard that was made against a bug, and how it did.
+/// A guard that was made against a bug, or locks that were placed, and how it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
     /// The plan that puts it to use, where one was made.
@@ -236,6 +239,7 @@ impl Finding {
             switches: None,
             known: None,
             guard: None,
+            locks: None,
         }
     }
 

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call_graph;
+pub mod callers;
 pub mod cfg;
 mod declared;
 mod demangle;
@@ -36,6 +37,7 @@ pub mod variables;
 mod x86;
 
 pub use call_graph::CallGraph;
+pub use callers::direct_callers;
 pub use cfg::{Callee, Cfg, Code};
 pub use embed::{EmbedError, embed, read_table};
 pub use foreign::beside_foreign_code;

@@ -211,8 +211,10 @@ fn properties(finding: &Finding, same: &[&Finding]) -> Value {
         let ids: Vec<&str> = same.iter().map(|finding| finding.id.as_str()).collect();
         all.insert("same_root_cause".to_owned(), json!(ids));
     }
-    if let Some(guard) = &finding.guard {
-        all.insert("guard".to_owned(), json!(guard));
+    for (name, made) in [("guard", &finding.guard), ("locks", &finding.locks)] {
+        if let Some(made) = made {
+            all.insert(name.to_owned(), json!(made));
+        }
     }
     Value::Object(all)
 }

@@ -35,7 +35,8 @@
 //! assertion that noticed. An edge gives half of its weight to where it comes from: the later access is where
 //! things went another way. A code point's score is the sum over runs, times 0.9, divided by their number: at most 1.
 //!
-//! Cost: one pass over the rows of each run, after sorting them by time.
+//! Cost: one pass over the rows of each run. Its moments are sorted only as far as something is left to charge: the first
+//! few hundred that tell much leave nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -182,10 +183,10 @@ pub fn rank(
         true => of(Label::Failed).collect(),
         false => samples.iter().map(|sample| sample.graph).collect(),
     };
-    let suspects = Graph::sum(chosen.iter().copied(), kind)?;
+    let suspects = Graph::summed(chosen.iter().copied(), kind)?;
     let passed = match is_labelled {
-        true => Graph::sum(of(Label::Passed), kind)?,
-        false => Graph::empty(kind),
+        true => Graph::summed(of(Label::Passed), kind)?,
+        false => Cow::Owned(Graph::empty(kind)),
     };
     // One list of images for all.
     let images = suspects.all_images(&passed)?;
@@ -346,26 +347,18 @@ fn by_weight(
             edge(&row, when(row.count), weigh.of(failing, passing), at);
         }
         if weigh.tells_missing() {
-            let met: FxHashSet<_> = run.edges().iter().map(|row| (row.from.site(), row.to.site())).collect();
-            let reached: FxHashSet<_> = run.nodes().iter().map(|row| row.node.site()).collect();
+            let reached = weigh.is_labelled.then(|| Reached::new(run));
             let missed = joined(usual.edges(), suspects.edges(), run.edges(), EdgeRow::key, |row| row.count);
             for (at, (row, failing, _)) in missed.enumerate().filter(|(_, (_, _, own))| *own == 0) {
-                let mut weight = weigh.missing(failing, row.count.runs);
-                if weight > 0.0 {
-                    let (from, to) = (row.from.site(), row.to.site());
-                    weight *= match (weigh.is_labelled && !reached.contains(&to), met.contains(&(from, to))) {
-                        (true, _) => UNREACHED,
-                        (false, true) => OTHERWISE,
-                        (false, false) => 1.0,
-                    };
-                }
+                let unreached = reached.as_ref().is_some_and(|reached| !reached.has(row.to));
+                let weight = weigh.missing(failing, row.count.runs) * if unreached { UNREACHED } else { 1.0 };
                 // After what happens then, so that it explains what follows only.
                 edge(&row, when(row.count) + 128, weight, run.edges().len() + at);
             }
         }
-        moments.sort_unstable_by_key(|moment| moment.when);
         tally.resize_with(points.names.len(), Charged::default);
-        charge(&moments, run.edges(), usual.edges(), &mut tally);
+        let charging = Charging { run, usual: usual.edges(), met: FxHashMap::default(), left: 1.0, tally: &mut tally };
+        charging.charge(&mut moments);
     }
     let ranked = |(number, charged): (usize, Charged)| Ranked {
         point: points.name(u32::try_from(number).unwrap_or(NOWHERE)),
@@ -399,40 +392,113 @@ impl Charged {
     }
 }
 
-/// Charges a run to its code points, the first moments most.
-fn charge(moments: &[Moment], own: &[EdgeRow], usual: &[EdgeRow], tally: &mut [Charged]) {
-    let mut left = 1.0;
-    let mut got: Vec<(u32, f64)> = Vec::new();
-    for moment in moments.chunk_by(|a, b| a.when == b.when) {
-        got.clear();
+/// The sites that a run came to.
+struct Reached(FxHashSet<Option<Site>>);
+
+impl Reached {
+    fn new(run: &Graph) -> Reached {
+        let sites = run.nodes().chunk_by(|a, b| a.node.site() == b.node.site());
+        Reached(sites.filter_map(|rows| rows.first()).map(|row| row.node.site()).collect())
+    }
+
+    fn has(&self, node: Node) -> bool {
+        self.0.contains(&node.site())
+    }
+}
+
+/// Moments that are sorted at first; twice as many each time after that.
+const FIRST_MOMENTS: usize = 1024;
+
+/// A run while it is charged to its code points, the first moments most.
+struct Charging<'a> {
+    run: &'a Graph,
+    /// What the run may lack.
+    usual: &'a [EdgeRow],
+    /// Which sites the edges of a site lead to in the run, of the sites that were asked for.
+    met: FxHashMap<Option<Site>, FxHashSet<Option<Site>>>,
+    /// How much of the run is not explained yet.
+    left: f64,
+    tally: &'a mut [Charged],
+}
+
+impl Charging<'_> {
+    /// Charges the run, moment by moment.
+    fn charge(mut self, moments: &mut [Moment]) {
+        let (mut rest, mut most) = (moments, FIRST_MOMENTS);
+        // Where nothing is left nothing is added.
+        while !rest.is_empty() && self.left > 0.0 {
+            let front = earliest(rest, most);
+            let (next, later) = rest.split_at_mut(front);
+            for part in &mut *next {
+                part.weight *= self.otherwise(part);
+            }
+            next.sort_unstable_by_key(|moment| moment.when);
+            for moment in next.chunk_by(|a, b| a.when == b.when) {
+                self.charge_moment(moment);
+            }
+            (rest, most) = (later, most * 2);
+        }
+    }
+
+    /// The edge of a moment, and whether the run lacks it.
+    fn edge_of(&self, part: &Moment) -> Option<(EdgeRow, bool)> {
+        let at = usize::try_from(part.edge).ok().filter(|_| part.edge != NOWHERE)?;
+        match at.checked_sub(self.run.edges().len()) {
+            Some(missed) => self.usual.get(missed).map(|row| (*row, true)),
+            None => self.run.edges().get(at).map(|row| (*row, false)),
+        }
+    }
+
+    /// What a moment weighs less because its sites meet in the run, only in other contexts.
+    fn otherwise(&mut self, part: &Moment) -> f32 {
+        let Some((row, true)) = self.edge_of(part) else { return 1.0 };
+        let (run, from) = (self.run, row.from.site());
+        let met = self.met.entry(from).or_insert_with(|| run.met_by(from).collect());
+        if met.contains(&row.to.site()) { OTHERWISE } else { 1.0 }
+    }
+
+    fn charge_moment(&mut self, moment: &[Moment]) {
+        let mut got: Vec<(u32, f64)> = Vec::new();
         let mut strongest: f64 = 0.0;
         for part in moment {
             let weight = f64::from(part.weight);
             strongest = strongest.max(weight);
+            // What is left is nothing in the end; sorting a list for it is not worth the time.
+            let edge = if self.left > 1e-6 { self.edge_of(part) } else { None };
             for (point, weight) in [(part.to, weight), (part.from, weight * SOURCE)] {
-                let Some(charged) = tally.get_mut(point as usize) else { continue };
+                let Some(charged) = self.tally.get_mut(point as usize) else { continue };
                 match got.iter_mut().find(|(known, _)| *known == point) {
                     Some((_, most)) => *most = most.max(weight),
                     None => got.push((point, weight)),
                 }
-                // What is left is nothing in the end; sorting a list for it is not worth the time.
-                if left > 1e-6 && part.edge != NOWHERE {
-                    let at = part.edge as usize;
-                    let missed = at.checked_sub(own.len());
-                    let edge = missed.map_or_else(|| own.get(at), |at| usual.get(at));
-                    if let Some(edge) = edge {
-                        charged.keep(edge, weight * left, missed.is_some());
-                    }
+                if let Some((edge, is_missing)) = &edge {
+                    charged.keep(edge, weight * self.left, *is_missing);
                 }
             }
         }
-        for (point, weight) in &got {
-            if let Some(charged) = tally.get_mut(*point as usize) {
-                charged.sum += weight * left;
+        for (point, weight) in got {
+            if let Some(charged) = self.tally.get_mut(point as usize) {
+                charged.sum += weight * self.left;
             }
         }
-        left *= 1.0 - EXPLAINS * strongest;
+        self.left *= 1.0 - EXPLAINS * strongest;
     }
+}
+
+/// Moves the earliest moments to the front, at least so many (or all), and says how many they are. None of the others is as early.
+fn earliest(moments: &mut [Moment], least: usize) -> usize {
+    if moments.len() <= least {
+        return moments.len();
+    }
+    let last = moments.select_nth_unstable_by_key(least, |moment| moment.when).1.when;
+    let mut front = least;
+    for at in least..moments.len() {
+        if moments.get(at).is_some_and(|moment| moment.when <= last) {
+            moments.swap(front, at);
+            front += 1;
+        }
+    }
+    front
 }
 
 /// The rows of a run with how many failing and passing runs have each; all three lists ascend.
@@ -506,4 +572,30 @@ fn by_paper(
         point.evidence.truncate(MOST_EVIDENCE);
     }
     Ok(ranked)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Moment, earliest};
+
+    proptest! {
+        /// The front of a list is what sorting puts there, and no moment is cut in two.
+        #[test]
+        fn the_earliest_moments_come_first(times in proptest::collection::vec(0u64..40, 0..80), least in 0usize..90) {
+            let part = |when: &u64| Moment { when: *when, weight: 1.0, to: 0, from: 0, edge: 0 };
+            let mut moments: Vec<Moment> = times.iter().map(part).collect();
+            let front = earliest(&mut moments, least);
+            prop_assert!(front >= least.min(times.len()));
+            let (next, later) = moments.split_at(front);
+            let last = next.iter().map(|moment| moment.when).max();
+            prop_assert!(later.iter().all(|moment| Some(moment.when) > last));
+            let mut kept: Vec<u64> = moments.iter().map(|moment| moment.when).collect();
+            let mut sorted = times.clone();
+            kept.sort_unstable();
+            sorted.sort_unstable();
+            prop_assert_eq!(kept, sorted);
+        }
+    }
 }

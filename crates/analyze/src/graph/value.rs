@@ -289,9 +289,14 @@ impl Graph {
 
     /// Whether it has an edge between these sites, in whatever contexts; `None` is nobody.
     pub fn has_sites(&self, from: Option<Site>, to: Option<Site>) -> bool {
+        self.met_by(from).any(|met| met == to)
+    }
+
+    /// The sites that edges of this one lead to, one for each edge; `None` is nobody.
+    pub(super) fn met_by(&self, from: Option<Site>) -> impl Iterator<Item = Option<Site>> + '_ {
         let begin = self.edges.partition_point(|row| row.from.site() < from);
         let rest = self.edges.get(begin..).unwrap_or_default();
-        rest.iter().take_while(|row| row.from.site() == from).any(|row| row.to.site() == to)
+        rest.iter().take_while(move |row| row.from.site() == from).map(|row| row.to.site())
     }
 
     /// The count of a node; nothing for one that it does not have.
@@ -328,15 +333,23 @@ impl Graph {
 
     /// The sum of many graphs, two by two, so that no row is copied more often than the logarithm of their number.
     pub fn sum<'a>(graphs: impl IntoIterator<Item = &'a Graph>, kind: Kind) -> Result<Graph, UnlikeError> {
+        Graph::summed(graphs, kind).map(Cow::into_owned)
+    }
+
+    /// The sum of many graphs; one alone is its own sum.
+    pub(super) fn summed<'a>(
+        graphs: impl IntoIterator<Item = &'a Graph>,
+        kind: Kind,
+    ) -> Result<Cow<'a, Graph>, UnlikeError> {
         // Slot n has the sum of 2^n graphs.
-        let mut slots: Vec<Option<Graph>> = Vec::new();
+        let mut slots: Vec<Option<Cow<'a, Graph>>> = Vec::new();
         for graph in graphs {
-            let mut carry = graph.clone();
+            let mut carry = Cow::Borrowed(graph);
             let mut at = 0;
             loop {
                 match slots.get_mut(at) {
                     Some(slot) => match slot.take() {
-                        Some(known) => carry = known.union(&carry)?,
+                        Some(known) => carry = Cow::Owned(known.union(&carry)?),
                         None => {
                             *slot = Some(carry);
                             break;
@@ -351,11 +364,11 @@ impl Graph {
             }
         }
         let mut sums = slots.into_iter().flatten();
-        let Some(first) = sums.next() else { return Ok(Graph::empty(kind)) };
+        let Some(first) = sums.next() else { return Ok(Cow::Owned(Graph::empty(kind))) };
         if first.kind != kind {
             return Err(UnlikeError);
         }
-        sums.try_fold(first, |sum, graph| sum.union(&graph))
+        sums.try_fold(first, |sum, graph| sum.union(&graph).map(Cow::Owned))
     }
 
     /// What it has beyond another: the edges that the other lacks, with their counts here, and the nodes that they meet.

@@ -13,7 +13,8 @@ use super::shared::{ControlArgs, StoreArgs, duration};
 #[command(after_help = "Examples:\n  selvedge hunt -- ./prog\n  \
     selvedge hunt --runs 30 --budget 5m --json findings.json -- ./prog input\n  \
     selvedge hunt --baseline findings.json --new-only -- ./prog input\n  \
-    selvedge hunt --resume --budget 10m\n\n\
+    selvedge hunt --resume --budget 10m\n  \
+    selvedge hunt --locks -- ./prog input\n\n\
     A hunt records runs under varied schedules, predicts what they hide, makes it happen, watches free runs with noise, \
     and makes and checks a guard for each bug that did harm. Findings with one root cause are one bug. \
     Ctrl-C ends it with what is known so far; --resume goes on from there. It ends within the budget, and what is \
@@ -39,6 +40,9 @@ pub(crate) struct HuntArgs {
     /// Make no guards
     #[arg(long)]
     pub(crate) no_guard: bool,
+    /// Place locks too, learnt from schedules that pass, and check them against each bug that did harm
+    #[arg(long)]
+    pub(crate) locks: bool,
     /// Fresh schedules that each guard is checked with
     #[arg(long, default_value_t = 300, value_name = "N")]
     pub(crate) guard_schedules: u64,

@@ -218,6 +218,9 @@ impl Bugs {
             for line in bug.lines.iter().filter_map(|line| line.strip_prefix(GUARD)) {
                 writeln!(out, "     guard:  {}", printable(line.trim_start()))?;
             }
+            for line in bug.lines.iter().filter_map(|line| line.strip_prefix(LOCKS)) {
+                writeln!(out, "     locks:  {}", printable(line.trim_start()))?;
+            }
         }
         if self.shown.len() > MOST {
             writeln!(out, "\n     and {} more below", self.shown.len() - MOST)?;
@@ -235,6 +238,9 @@ impl Bugs {
 
 /// How a line about a guard begins.
 pub(crate) const GUARD: &str = "Guard:";
+
+/// How a line about locks begins.
+pub(crate) const LOCKS: &str = "Locks:";
 
 impl Bug {
     /// Adds findings that are not there yet.

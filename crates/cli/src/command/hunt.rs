@@ -26,7 +26,8 @@ use crate::settings;
 pub(crate) fn run(args: HuntArgs) -> Result<u8, Failure> {
     let begin = Instant::now();
     if args.control.interventions.is_any() {
-        let text = "hunt looks for bugs in the program as it is: take --guard, --heal and --enforce away";
+        let text = "hunt looks for bugs in the program as it is: take --guard, --heal and --enforce away; \
+                    --locks places locks against what it finds";
         return Err(usage(text.to_owned()));
     }
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
@@ -71,6 +72,7 @@ fn resume(args: HuntArgs, store: &Store, begin: Instant) -> Result<u8, Failure> 
     saved.new_only = args.new_only;
     saved.baseline = baseline;
     saved.no_guard |= args.no_guard;
+    saved.locks |= args.locks;
     saved.no_detect |= args.no_detect;
     saved.trying.verbose |= args.trying.verbose;
     saved.trying.all |= args.trying.all;
@@ -112,7 +114,7 @@ fn go(
     let options = HuntOptions {
         runs: args.runs,
         budget: args.budget.saturating_sub(begin.elapsed() + detecting + args.budget / 20),
-        keep_back: if args.no_guard { Duration::ZERO } else { args.budget / 4 },
+        keep_back: args.budget / 4 * (u32::from(!args.no_guard) + u32::from(args.locks)),
         oracle: args.trying.oracle.clone(),
         seed: args.seed,
         effort: pursued::effort(&args.trying, args.seed),
@@ -141,6 +143,7 @@ fn go(
     let ranking = phases::rank(&hunting, &hunted)?;
     let seen = baseline.as_ref().map(|baseline| compare(baseline, &mut bugs, args.new_only));
     phases::guard(&hunting, &mut bugs);
+    phases::locks(&hunting, &mut bugs);
     let program = base_clip(&prepared, &options);
     let code = tell(args, &hunted, bugs, (ranking, seen), (&program, &clips), outlet)?;
     settle(kept, &hunted, &prepared, &stop);

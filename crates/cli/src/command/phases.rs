@@ -1,5 +1,5 @@
 //! What a hunt does beside predicting: it watches free runs with noise, ranks lines by the runs that it has, and makes a guard for each
-//! bug that did harm. Each phase has a share of the budget and says what it did in one line.
+//! bug that did harm, and locks where they are asked for. Each phase has a share of the budget and says what it did in one line.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,6 +9,9 @@ use selvedge_analyze::invariant::select::Selection;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::Prepared;
 use selvedge_drive::detect::{DetectOptions, detect as watch};
+use selvedge_drive::enforce::groups::{Groups, Said};
+use selvedge_drive::enforce::profile::ProfileOptions;
+use selvedge_drive::enforce::suppress::{SuppressOptions, suppress};
 use selvedge_drive::explore::ExploreOptions;
 use selvedge_drive::guard::compile::{GuardHow, Mode};
 use selvedge_drive::guard::patch::CheckOptions;
@@ -21,7 +24,7 @@ use selvedge_findings::{Guarded, Harm, RankedPoint};
 use selvedge_report::view::printable;
 
 use crate::args::HuntArgs;
-use crate::command::bugs::{Bug, Bugs, GUARD};
+use crate::command::bugs::{Bug, Bugs, GUARD, LOCKS};
 use crate::command::guarding::counted;
 use crate::command::{detect as detecting, rank as ranking};
 use crate::messages::{Failure, note};
@@ -135,9 +138,11 @@ pub(crate) fn guard(hunting: &Hunting<'_>, bugs: &mut Bugs) {
         return;
     }
     let begin = Instant::now();
+    // Half of it is for locks, where they are wanted.
+    let until = hunting.left() / if hunting.args.locks { 2 } else { 1 };
     let (mut done, mut holds) = (0, 0);
     for bug in bugs.shown.iter_mut().filter(|bug| is_for_a_guard(bug)) {
-        let share = hunting.left() / u32::try_from(harmful - done).unwrap_or(1).max(1);
+        let share = until.saturating_sub(begin.elapsed()) / u32::try_from(harmful - done).unwrap_or(1).max(1);
         done += 1;
         let guarded = if share < LEAST || hunting.stop.is_asked() {
             Guarded { why: Some("there was no time for one".to_owned()), ..Guarded::default() }
@@ -159,11 +164,7 @@ fn is_for_a_guard(bug: &Bug) -> bool {
 fn against(hunting: &Hunting<'_>, bug: &Bug, share: Duration) -> Guarded {
     /// Runs to learn from.
     const TRAINING: u32 = 40;
-    /// Failing clips of a bug that are run.
-    const CLIPS: usize = 10;
-    let all = std::iter::once(&bug.lead).chain(&bug.others).filter(|finding| finding.harm != Harm::NoneSeen);
-    let clips: Vec<Clip> =
-        all.filter_map(|finding| Clip::load(finding.clip.as_deref()?.as_ref()).ok()).take(CLIPS).collect();
+    let clips = failing_clips(bug);
     let Some(clip) = clips.first() else { return Guarded::default() };
     let args = hunting.args;
     let training = TrainOptions {
@@ -179,6 +180,29 @@ fn against(hunting: &Hunting<'_>, bug: &Bug, share: Duration) -> Guarded {
         colours: BTreeSet::new(),
         selection: Selection::default(),
     };
+    let dir: PathBuf = hunting.store.dir().join("guards");
+    if let Err(error) = std::fs::create_dir_all(&dir) {
+        return Guarded { why: Some(error.to_string()), ..Guarded::default() };
+    }
+    let options = TolerateOptions {
+        training,
+        how: GuardHow { mode: Mode::Guard, ..GuardHow::default() },
+        checks: checks(hunting, clip),
+        dir,
+    };
+    tolerate(hunting.prepared, hunting.store, &bug.lead, &clips, &options, (share, hunting.stop))
+}
+
+/// Failing clips of a bug, as many as are run.
+fn failing_clips(bug: &Bug) -> Vec<Clip> {
+    const MOST: usize = 10;
+    let all = std::iter::once(&bug.lead).chain(&bug.others).filter(|finding| finding.harm != Harm::NoneSeen);
+    all.filter_map(|finding| Clip::load(finding.clip.as_deref()?.as_ref()).ok()).take(MOST).collect()
+}
+
+/// How what was made against a bug is checked.
+fn checks(hunting: &Hunting<'_>, clip: &Clip) -> CheckOptions {
+    let args = hunting.args;
     let explore = ExploreOptions {
         // Other schedules than those of the training.
         seed: args.seed.wrapping_add(0x5eed),
@@ -188,20 +212,44 @@ fn against(hunting: &Hunting<'_>, bug: &Bug, share: Duration) -> Guarded {
         world: clip.world,
         ..ExploreOptions::default()
     };
-    let dir: PathBuf = hunting.store.dir().join("guards");
-    if let Err(error) = std::fs::create_dir_all(&dir) {
-        return Guarded { why: Some(error.to_string()), ..Guarded::default() };
-    }
-    let options = TolerateOptions {
-        training,
-        how: GuardHow { mode: Mode::Guard, ..GuardHow::default() },
-        checks: CheckOptions { schedules: args.guard_schedules, against: false, explore },
-        dir,
-    };
-    tolerate(hunting.prepared, hunting.store, &bug.lead, &clips, &options, (share, hunting.stop))
+    CheckOptions { schedules: args.guard_schedules, against: false, explore }
 }
 
-/// How a guard did, without comfort.
+/// Places locks, where they were asked for, and checks them against each bug that did harm.
+pub(crate) fn locks(hunting: &Hunting<'_>, bugs: &mut Bugs) {
+    /// Runs to learn from.
+    const RUNS: u32 = 40;
+    let mut harmful: Vec<&mut Bug> = bugs.shown.iter_mut().filter(|bug| is_for_a_guard(bug)).collect();
+    let clips: Vec<Vec<Clip>> = harmful.iter().map(|bug| failing_clips(bug)).collect();
+    let Some(clip) = clips.iter().flatten().next().filter(|_| hunting.args.locks) else { return };
+    if hunting.left() < LEAST || hunting.stop.is_asked() {
+        return note("locks: no time");
+    }
+    let (args, begin) = (hunting.args, Instant::now());
+    let profile = ProfileOptions {
+        runs: RUNS,
+        seed: args.seed,
+        timeout: args.trying.timeout,
+        said: Said::default(),
+        groups: Groups::default(),
+    };
+    let dir: PathBuf = hunting.store.dir().join("guards");
+    if let Err(error) = std::fs::create_dir_all(&dir) {
+        return note(&format!("locks: cannot make `{}`: {error}", dir.display()));
+    }
+    let name = hunting.prepared.program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = dir.join(format!("{name}.profile"));
+    let options = SuppressOptions { profile, checks: checks(hunting, clip), file };
+    let all = suppress(hunting.prepared, hunting.store, &clips, &options, (hunting.left(), hunting.stop));
+    let holds = all.iter().filter(|guarded| guarded.verified).count();
+    note(&format!("locks: hold against {holds} of {}; {:.1} s", all.len(), begin.elapsed().as_secs_f64()));
+    for (bug, guarded) in harmful.iter_mut().zip(all) {
+        bug.lines.push(format!("{LOCKS}    {}", words(&guarded, &hunting.prepared.program.path)));
+        bug.lead.locks = Some(guarded);
+    }
+}
+
+/// How a guard did, or locks, without comfort.
 fn words(guarded: &Guarded, program: &std::path::Path) -> String {
     let Some(plan) = &guarded.plan else {
         return format!("none: {}", guarded.why.as_deref().unwrap_or("it could not be made"));

@@ -306,6 +306,19 @@ pub fn check(
         let again = replay(clip, &mut bench(clip, &on_clip, &dir, timeout)?)?;
         checked.replayed = Some((again.outcome, again.wrong));
     }
+    fresh(&mut checked, &interventions, prepared, options, stop, each)?;
+    Ok(checked)
+}
+
+/// Runs fresh schedules with interventions, by three strategies.
+pub fn fresh(
+    checked: &mut Checked,
+    interventions: &Interventions,
+    prepared: &Prepared,
+    options: &CheckOptions,
+    stop: &Stop,
+    each: &mut dyn FnMut(&Tally),
+) -> Result<(), ExploreError> {
     const KINDS: [StrategyKind; 3] = [StrategyKind::Random, StrategyKind::Pct, StrategyKind::Pos];
     for (turn, kind) in (0_u64..).zip(KINDS) {
         // A third for each, the rest for the first.
@@ -331,7 +344,7 @@ pub fn check(
             checked.without = sum(checked.without, &explored);
         }
     }
-    Ok(checked)
+    Ok(())
 }
 
 fn sum(tally: Tally, explored: &Explored) -> Tally {

@@ -11,9 +11,10 @@ use crate::controlled::Prepared;
 use crate::guard::compile::GuardHow;
 use crate::guard::deploy::deploy;
 use crate::guard::file::save;
-use crate::guard::patch::{CheckOptions, Line, PatchError, Target, check, make};
+use crate::guard::patch::{CheckOptions, Checked, Line, PatchError, Target, check, make};
 use crate::guard::train::TrainOptions;
 use crate::intervene::Interventions;
+use crate::plan::WritePlanError;
 use crate::replay::{bench, replay};
 use crate::run::Stop;
 use crate::store::Store;
@@ -64,46 +65,64 @@ pub fn tolerate(
     let first = clips.first();
     let guarded = || -> Result<Guarded, PatchError> {
         let patch = make(prepared, first, &target, (&options.training, &options.how), &options.checks, &making)?;
-        let (mut ran, mut failed) = (0, 0);
-        for clip in clips {
-            let on_clip = Interventions::guard(patch.guard.beside(&clip.images).0.to_bytes()?);
-            let dir = prepared.scratch.path().join("guard-clips");
-            let again = replay(clip, &mut bench(clip, &on_clip, &dir, options.checks.explore.timeout)?.until(&stop))?;
-            if again.outcome == Outcome::Unknown {
-                break;
-            }
-            ran += 1;
-            failed += u64::from(again.outcome != Outcome::Pass);
-        }
+        let on_clip = |clip: &Clip| Ok(Interventions::guard(patch.guard.beside(&clip.images).0.to_bytes()?));
+        let clips = with_clips(prepared, clips, &on_clip, options.checks.explore.timeout, &stop)?;
         let checked = check(&patch.guard, prepared, None, &options.checks, &stop, &mut |_| {})?;
-        let failures = checked.with.total() - checked.with.pass;
-        let verified = ran > 0 && failed == 0 && checked.with.total() > 0 && failures == 0;
-        let why = match &checked.failure {
-            Some(wrong) => Some(wrong.to_string()),
-            None if failed > 0 => Some("the bug's own schedule still fails".to_owned()),
-            None if ran == 0 || checked.with.total() == 0 => Some("there was no time to check it".to_owned()),
-            None => None,
-        };
         let name = format!("{}.invariants", finding.id.get(..8).unwrap_or("guard"));
         let file = options.dir.join(name);
         save(&file, &patch.invariants)?;
         let plan = file.with_extension("plan");
         let deployed = deploy(store, &patch.guard, &patch.images, (&prepared.program, &file), Some(&plan))?;
         let against = options.checks.against.then_some(checked.without.fail + checked.without.hang);
-        Ok(Guarded {
-            plan: Some(deployed.plan.display().to_string()),
-            verified,
-            clips: ran,
-            clips_failed: failed,
-            schedules: checked.with.total(),
-            failures,
-            failures_without: against,
-            why,
-        })
+        let plan = deployed.plan.display().to_string();
+        Ok(Guarded { failures_without: against, ..came_to(clips, &checked, plan) })
     };
     match guarded() {
         Ok(guarded) => guarded,
         Err(_) if stop.is_set() || making.is_set() => none("there was no time for one".to_owned()),
         Err(error) => none(error.to_string()),
+    }
+}
+
+/// How a bug's failing clips end with an intervention: how many were run, and how many still fail.
+pub(crate) fn with_clips(
+    prepared: &Prepared,
+    clips: &[Clip],
+    on_clip: &dyn Fn(&Clip) -> Result<Interventions, WritePlanError>,
+    timeout: Duration,
+    stop: &Stop,
+) -> Result<(u64, u64), PatchError> {
+    let (mut ran, mut failed) = (0, 0);
+    for clip in clips {
+        let dir = prepared.scratch.path().join("guard-clips");
+        let again = replay(clip, &mut bench(clip, &on_clip(clip)?, &dir, timeout)?.until(stop))?;
+        if again.outcome == Outcome::Unknown {
+            break;
+        }
+        ran += 1;
+        failed += u64::from(again.outcome != Outcome::Pass);
+    }
+    Ok((ran, failed))
+}
+
+/// What an intervention came to, by its clips (those that ran, and those that failed) and by fresh schedules.
+pub(crate) fn came_to((ran, failed): (u64, u64), checked: &Checked, plan: String) -> Guarded {
+    let schedules = checked.with.total();
+    let failures = schedules - checked.with.pass;
+    let why = match &checked.failure {
+        Some(wrong) => Some(wrong.to_string()),
+        None if failed > 0 => Some("the bug's own schedule still fails".to_owned()),
+        None if ran == 0 || schedules == 0 => Some("there was no time to check it".to_owned()),
+        None => None,
+    };
+    Guarded {
+        plan: Some(plan),
+        verified: ran > 0 && failed == 0 && schedules > 0 && failures == 0,
+        clips: ran,
+        clips_failed: failed,
+        schedules,
+        failures,
+        failures_without: None,
+        why,
     }
 }

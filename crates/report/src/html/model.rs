@@ -109,6 +109,8 @@ pub(super) struct Item {
     commands: Vec<(&'static str, String)>,
     /// How a guard against it did.
     guard: String,
+    /// How locks against it did.
+    locks: String,
     /// Whether it is told below the finding that leads its bug.
     is_other: bool,
     is_known: bool,
@@ -505,6 +507,7 @@ impl Maker<'_> {
             problem,
             commands: commands(finding),
             guard: finding.guard.as_ref().map(guard_words).unwrap_or_default(),
+            locks: finding.locks.as_ref().map(guard_words).unwrap_or_default(),
             is_other: finding.group.as_ref().is_some_and(|group| *group != finding.id),
             is_known: finding.known == Some(true),
         }
