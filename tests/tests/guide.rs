@@ -27,4 +27,5 @@ pages! {
     reading_a_report: "docs/guide/reading-a-report.md";
     rust: "docs/guide/rust.md";
     suppressions: "docs/guide/suppressions.md";
+    tuning: "docs/guide/tuning.md";
 }
