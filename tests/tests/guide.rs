@@ -22,6 +22,7 @@ pages! {
     guarding: "docs/guide/guarding.md";
     healing: "docs/guide/healing.md";
     html_report: "docs/guide/html-report.md";
+    machine_output: "docs/guide/machine-output.md";
     production_guard: "docs/guide/production-guard.md";
     quick_start: "docs/guide/quick-start.md";
     reading_a_report: "docs/guide/reading-a-report.md";
