@@ -47,6 +47,9 @@ fn no_page_with_commands_is_left_out() {
         }
         let text = fs::read_to_string(&path).expect("text");
         let steps = page_steps(&text).unwrap_or_else(|problem| panic!("{name}: {problem}"));
-        assert!(!steps.iter().any(|step| matches!(step, PageStep::Run(_))), "{name} has commands and is not in the list");
+        assert!(
+            !steps.iter().any(|step| matches!(step, PageStep::Run(_))),
+            "{name} has commands and is not in the list"
+        );
     }
 }
