@@ -15,7 +15,7 @@ use selvedge_bench::measure::measure_in;
 use selvedge_bench::options::Options as Measuring;
 use selvedge_bench::place;
 use selvedge_bench::rows::{Bench, ROWS};
-use selvedge_corpus::{Variant, load};
+use selvedge_corpus::{Kernel, Pattern, Variant, load};
 use selvedge_drive::detect::DetectOptions;
 
 const USAGE: &str = "\
@@ -134,7 +134,9 @@ fn run() -> Result<()> {
         problems.push(format!("{name}: {}", error.brief()));
     };
     if part("kernels") {
-        for kernel in corpus.kernels.iter().filter(|kernel| wants(&kernel.name)) {
+        // Locks alone are no races.
+        let may_race = |kernel: &&Kernel| !matches!(kernel.pattern, Pattern::Deadlock | Pattern::LostWakeup);
+        for kernel in corpus.kernels.iter().filter(|kernel| wants(&kernel.name)).filter(may_race) {
             match corpus::kernel(kernel, &workshop, &options.work, &options.amounts) {
                 Ok(row) => {
                     let seen = row.first.map_or("nothing".to_owned(), |run| format!("race in run {run}"));

@@ -117,10 +117,13 @@ pub fn kernel(kernel: &Kernel, workshop: &Workshop, work: &Path, amounts: &Amoun
     let program = workshop.wrapped(&source, Variant::Buggy)?;
     let store = store(work, &format!("{}-buggy", kernel.name))?;
     let before = children_cpu();
-    let options = DetectOptions { runs: amounts.runs, resurvey: true, ..DetectOptions::default() };
+    // A kernel that takes so long has come to its bug, and hangs.
+    let timeout = Some(Duration::from_secs(2));
+    let options = DetectOptions { runs: amounts.runs, resurvey: true, timeout, ..DetectOptions::default() };
     let detected = run(&store, &program, source.args, &options)?;
     let ours = children_cpu() - before;
-    let tight = DetectOptions { runs: amounts.runs, budget: Some(50_000), learn: true, ..DetectOptions::default() };
+    let tight =
+        DetectOptions { runs: amounts.runs, budget: Some(50_000), learn: true, timeout, ..DetectOptions::default() };
     let at_five_percent = !run(&store, &program, source.args, &tight)?.found.is_empty();
     let mut row = KernelRow {
         name: kernel.name.clone(),

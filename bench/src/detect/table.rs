@@ -60,7 +60,8 @@ impl Cell {
 /// Detects in a program with the library.
 pub fn run(store: &Store, program: &Path, args: &[String], options: &DetectOptions) -> Result<Detected> {
     let guest = Guest { program: program.as_os_str().to_owned(), args: args.iter().map(OsString::from).collect() };
-    let options = DetectOptions { silent: true, timeout: Some(Duration::from_secs(60)), ..options.clone() };
+    let timeout = options.timeout.or(Some(Duration::from_secs(60)));
+    let options = DetectOptions { silent: true, timeout, ..options.clone() };
     tool("detect", detect(store, &guest, &options, &Stop::default(), &mut |_| {}))
 }
 

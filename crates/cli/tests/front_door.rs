@@ -490,3 +490,28 @@ fn under_one_schedule_the_live_graph_is_that_of_the_trace() {
     // What nobody ever writes is an edge of a trace's graph only.
     assert!(trace.difference(&live).all(|(from, _)| from == "nobody"), "{:?}", trace.difference(&live));
 }
+
+/// What goes wrong is in the C library, where nobody looks: nothing is predicted, and yet runs fail.
+#[test]
+fn a_failure_that_no_prediction_explains_is_told_by_the_switch_that_decides() {
+    let place = Place::new();
+    let source = "#include <pthread.h>\n#include <stdio.h>\nstatic FILE *out;\n\
+        static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n\
+        static void *put(void *arg) {\n  long at = ftell(out);\n  pthread_mutex_lock(&m);\n  pthread_mutex_unlock(&m);\n  if (at == 0) fputs(\"h\", out);\n  return arg;\n}\n\
+        int main(void) {\n  pthread_t a, b;\n  out = tmpfile();\n  pthread_create(&a, 0, put, 0);\n  pthread_create(&b, 0, put, 0);\n  \
+        pthread_join(a, 0);\n  pthread_join(b, 0);\n  if (ftell(out) != 1) {\n    fprintf(stderr, \"two headers\\n\");\n    return 1;\n  }\n  return 0;\n}\n";
+    std::fs::write(place.path().join("head.c"), source).expect("written");
+    place.build("head.c", "head");
+    let hunted = place.selvedge(&["hunt", "--no-guard", "--no-detect", "--json", "found.json", "--", "./head"]);
+    let shown = text(&hunted.stdout);
+    assert_eq!(hunted.status.code(), Some(66), "{shown}{}", text(&hunted.stderr));
+    for expect in ["exit code 1: two headers", "recorded runs fail so", "SUMMARY: Selvedge: 1 bug in head, 1 with harm"]
+    {
+        assert!(shown.contains(expect), "no `{expect}` in\n{shown}");
+    }
+    let json = std::fs::read(place.path().join("found.json")).expect("written");
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let clip = report["findings"][0]["clip"].as_str().expect("a clip");
+    let replayed = place.selvedge(&["replay", clip]);
+    assert_eq!(replayed.status.code(), Some(66), "{}{}", text(&replayed.stdout), text(&replayed.stderr));
+}

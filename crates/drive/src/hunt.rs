@@ -225,6 +225,7 @@ pub fn hunt(
     let left = options.budget.saturating_sub(begin.elapsed());
     let mut hunted = pursue(recorded, ground, &options, left, stop, each)?;
     hunted.figures.recording = figures.recording;
+    hunted.out_of_time |= hunted.recorded.len() < options.runs as usize;
     hunted.elapsed = begin.elapsed();
     Ok(hunted)
 }

@@ -84,6 +84,7 @@ pub fn pursue(
     let over = || stop.is_set() || (harmful.load(Ordering::Relaxed) && begin.elapsed() >= early);
     let mut figures = Figures::default();
     recorded.iter().for_each(|run| figures.tally.add(&run.clip.outcome));
+    figures.events = recorded.iter().map(|run| run.events).sum();
     // The first is always looked at; of others as many as there is time for.
     let in_time = |at: usize| at == 0 || (begin.elapsed() < budget / 4 && !stop.is_asked());
     let read: Vec<Option<(History, Chart)>> =
@@ -237,7 +238,6 @@ fn read(recorded: &Recorded, figures: &mut Figures) -> Option<(History, Chart)> 
     let history = import(process, &Options::default()).history;
     let chart = Chart::of(process, &history);
     figures.analysis += begin.elapsed();
-    figures.events += recorded.events;
     figures.threads = figures.threads.max(history.threads);
     figures.variables = figures.variables.max(history.variables);
     Some((history, chart))

@@ -14,7 +14,7 @@ use selvedge_sched::{Spec, Step, StrategyKind};
 
 use crate::clip::{Clip, ClipError};
 use crate::control::{Answer, ControlFile, ControlRequest, Log};
-use crate::explore::{Bench, ExploreError};
+use crate::explore::{Bench, ExploreError, switches};
 use crate::failure::Wrong;
 use crate::intervene::Interventions;
 use crate::plan::{PlanSpec, WritePlanError};
@@ -104,6 +104,19 @@ pub fn bench<'a>(
 pub fn replay(clip: &Clip, bench: &mut Bench<'_>) -> Result<Replayed, ReplayError> {
     let (run, outcome, wrong) = bench.run(&request(clip, &clip.script, Log::Switches))?;
     Ok(Replayed { run, outcome, wrong })
+}
+
+/// A clip that names a strategy, with the switches that it makes instead: `None` where they are more than a clip can list, or the run ends in
+/// another way.
+pub fn written_down(clip: &Clip, bench: &mut Bench<'_>) -> Result<Option<Clip>, ReplayError> {
+    if clip.by_strategy.is_none() {
+        return Ok(Some(clip.clone()));
+    }
+    let again = replay(clip, bench)?;
+    if again.run.answer.lost > 0 || !again.is_as(clip) {
+        return Ok(None);
+    }
+    Ok(Some(Clip { script: switches(&again.run), by_strategy: None, digest: again.run.answer.digest, ..clip.clone() }))
 }
 
 /// A replay in a process of its own.

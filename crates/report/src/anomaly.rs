@@ -132,7 +132,11 @@ impl<'a> Anomaly<'a> {
             taken.side.variable.as_ref().map_or_else(|| "it".to_owned(), |variable| format!("`{}`", variable.name))
         };
         let short = |taken: &Taken| format!("{} ({})", taken.side.op_in_words(), taken.side.brief());
-        let whose = |taken: &Taken| taken.side.name.clone();
+        // A name in quotes and an apostrophe read badly together.
+        let whose = |taken: &Taken| match taken.side.name.strip_suffix('\'').and_then(|name| name.split_once(" '")) {
+            Some((number, name)) => format!("{number} ({name})"),
+            None => taken.side.name.clone(),
+        };
         match (self.told.kind, self.sides.as_slice()) {
             (Kind::DataRace | Kind::OrderViolation, [one, two]) if two.number.is_none() => format!(
                 "{}'s {} of {} comes before {}'s {}, which never comes: the run fails first.",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use selvedge_findings::{Access, Finding};
 
-use crate::view::printable;
+use crate::view::{printable, short_name};
 
 /// `bank.c:17`, or the function where no line is known.
 pub fn place(access: &Access) -> String {
@@ -44,7 +44,7 @@ pub fn write_finding(finding: &Finding, harm: Option<&str>, lines: &[String], ou
         let text = format!("Thread T{}: {}{variable} at {}:", access.thread, access.op, place(access));
         writeln!(out, "\n  {}", printable(&text))?;
         for (number, frame) in access.stack.iter().enumerate() {
-            let function = frame.function.as_deref().unwrap_or("??");
+            let function = short_name(frame.function.as_deref().unwrap_or("??"));
             let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
             let at = match (file, frame.line) {
                 (Some(file), Some(line)) => format!(" {file}:{line}"),

@@ -236,7 +236,68 @@ pub fn view(names: &Names<'_>, heap: &Heap, event: Event) -> View {
     }
 }
 
+/// A function's name that fits on a line: of a long one the arguments of templates are left out.
+pub fn short_name(name: &str) -> std::borrow::Cow<'_, str> {
+    /// Characters of a name that nobody minds reading.
+    const READABLE: usize = 80;
+    if name.chars().count() <= READABLE {
+        return name.into();
+    }
+    let mut short = String::new();
+    let mut depth = 0_u32;
+    for (at, c) in name.char_indices() {
+        let before = &name[..at];
+        // `operator<`, `operator<<`, `operator->`: no brackets.
+        let is_operator = before.trim_end_matches(['<', '>', '-', '=']).ends_with("operator");
+        let is_arrow = c == '>' && before.ends_with('-');
+        match c {
+            '<' if !is_operator => {
+                if depth == 0 {
+                    short.push_str("<…");
+                }
+                depth += 1;
+            }
+            '>' if depth > 0 && !is_operator && !is_arrow => {
+                depth -= 1;
+                if depth == 0 {
+                    short.push('>');
+                }
+            }
+            c if depth == 0 => short.push(c),
+            _ => {}
+        }
+    }
+    // Brackets that do not close are not what we took them for.
+    if depth == 0 { short.into() } else { name.into() }
+}
+
 /// Text of the guest, with nothing in it that a terminal would obey.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_name;
+
+    #[test]
+    fn long_names_lose_what_is_between_brackets() {
+        let long =
+            "std::_Rb_tree<int, std::pair<int const, std::shared_ptr<std::string> >, std::less<int> >::find<int>(int)";
+        assert_eq!(short_name(long), "std::_Rb_tree<…>::find<…>(int)");
+        for same in ["std::map<int, int>::find", "main"] {
+            assert_eq!(short_name(same), same);
+        }
+        let wide = "x".repeat(80);
+        let operators = [
+            (format!("bool {wide}::operator<(A<B> const&)"), format!("bool {wide}::operator<(A<…> const&)")),
+            (format!("{wide}::operator<< <C>"), format!("{wide}::operator<< <…>")),
+            (format!("{wide}::operator->"), format!("{wide}::operator->")),
+            (format!("<{wide} as F<fn() -> u8>>::call"), "<…>::call".to_owned()),
+            (format!("{wide}::f<broken"), format!("{wide}::f<broken")),
+        ];
+        for (name, short) in operators {
+            assert_eq!(short_name(&name), short);
+        }
+    }
 }

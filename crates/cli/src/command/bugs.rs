@@ -158,6 +158,20 @@ impl Bugs {
         true
     }
 
+    /// Whether a bug that is shown made the program fail so.
+    pub(crate) fn fails_so(&self, detail: &str) -> bool {
+        let mut all = self.shown.iter().flat_map(|bug| std::iter::once(&bug.lead).chain(&bug.others));
+        all.any(|finding| finding.failure.as_deref() == Some(detail))
+    }
+
+    /// Adds a failure of a recorded run; it comes before what did no harm.
+    pub(crate) fn add_failure(&mut self, finding: Finding, text: String, harm: Option<String>) {
+        let id = finding.id.clone();
+        let bug = Bug { lead: with_group(finding, &id), text, harm, others: Vec::new(), lines: Vec::new() };
+        let at = self.shown.iter().take_while(|bug| bug.lead.harm != Harm::NoneSeen).count();
+        self.shown.insert(at, bug);
+    }
+
     /// Makes the clip of the worst bug the latest: it is meant where a command names none.
     pub(crate) fn mark_latest(&self) {
         let clip = self.shown.first().and_then(|bug| bug.lead.clip.as_deref());

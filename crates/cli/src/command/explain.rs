@@ -8,7 +8,7 @@ use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::scratch;
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::minimize::{Smaller, minimize};
-use selvedge_drive::replay::{Alone, ReplayError, bench, ready};
+use selvedge_drive::replay::{Alone, ReplayError, bench, ready, written_down};
 use selvedge_events::bytes::checksum;
 use selvedge_findings::{Finding, Harm, Kind, Status};
 use selvedge_report::Names;
@@ -51,12 +51,11 @@ pub(crate) fn smaller(
     budget: u32,
     timeout: Duration,
 ) -> Result<Option<Smaller>, Failure> {
-    if clip.by_strategy.is_some() || clip.script.len() > MOST_SWITCHES {
-        return Ok(None);
-    }
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let mut bench = bench(clip, interventions, &dir.path().join("server"), timeout).map_err(usage)?;
-    let small = minimize(clip, &mut bench, budget).map_err(usage)?;
+    let written = written_down(clip, &mut bench).map_err(usage)?;
+    let Some(clip) = written.filter(|clip| clip.script.len() <= MOST_SWITCHES) else { return Ok(None) };
+    let small = minimize(&clip, &mut bench, budget).map_err(usage)?;
     Ok(Some(small).filter(|small| !small.failing_log.is_empty()))
 }
 
@@ -153,7 +152,8 @@ fn tell(
     for line in lines {
         writeln!(out, "  {line}")?;
     }
-    writeln!(out, "SUMMARY: Selvedge: {}: {words}\n{rule}", headline(harm))?;
+    let words = if harm == Harm::Oracle { String::new() } else { format!(": {words}") };
+    writeln!(out, "SUMMARY: Selvedge: {}{words}\n{rule}", headline(harm))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 

@@ -146,6 +146,8 @@ fn summary(explored: &Explored, options: &ExploreOptions) -> Vec<String> {
     }
     if let Some(why) = &explored.nondeterministic {
         lines.push(format!("the program does not depend on the schedule alone: {why}"));
+    } else if options.check_determinism {
+        lines.push("each schedule was run twice, and both runs were the same".to_owned());
     }
     if explored.hidden_blocks > 0 {
         lines.push(format!(

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use selvedge_drive::guest_input::GuestInput;
-use selvedge_drive::heal::Healing;
+use selvedge_drive::heal::{Healing, Source};
 use selvedge_drive::intervene::heal_source;
 use selvedge_drive::plan::PlanSpec;
 use selvedge_drive::program::Program;
@@ -33,7 +33,11 @@ pub(crate) fn run(args: &HealArgs) -> Result<u8, Failure> {
         note(&format!("{} that the file speaks of have no sections in this build", healing.missing));
     }
     if healing.sections.is_empty() {
-        let text = "nothing to heal: the code has no atomic section there".to_owned();
+        let text = match &source {
+            Source::Findings(report) if report.findings.is_empty() => "nothing to heal: the file has no findings",
+            _ => "nothing to heal: the code has no atomic section there",
+        };
+        let text = text.to_owned();
         return Err(Failure::Error { code: ExitCode::Usage.code(), text });
     }
     for section in &healing.sections {

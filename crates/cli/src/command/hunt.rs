@@ -127,7 +127,7 @@ fn go(
     let mut each = |step: selvedge_drive::hunt::Step<'_>| pursued::progress(&mut live, step, halts, &stop);
     let hunted = hunt(&prepared, &options, kept.as_ref(), &stop, &mut each);
     live.end();
-    let hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
+    let mut hunted = hunted.map_err(|error| Failure::new(ExitCode::Internal.code(), &error))?;
     let clips = clips_dir(store).map_err(|error| Failure::usage(&error))?;
     let name = prepared.program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let how = HowShown {
@@ -139,12 +139,14 @@ fn go(
     };
     let mut bugs = Bugs::of(&hunted, &how, &mut outlet)?;
     let hunting = Hunting { args, store, guest: &guest, prepared: &prepared, stop: &stop, begin };
+    phases::failed(&hunting, (&hunted, &clips), &mut bugs, &mut outlet)?;
     phases::detect(&hunting, detecting, &mut bugs, &mut outlet);
     let ranking = phases::rank(&hunting, &hunted)?;
     let seen = baseline.as_ref().map(|baseline| compare(baseline, &mut bugs, args.new_only));
     phases::guard(&hunting, &mut bugs);
     phases::locks(&hunting, &mut bugs);
     let program = base_clip(&prepared, &options);
+    hunted.elapsed = begin.elapsed();
     let code = tell(args, &hunted, bugs, (ranking, seen), (&program, &clips), outlet)?;
     settle(kept, &hunted, &prepared, &stop);
     Ok(if stop.is_asked() && code == ExitCode::Success.code() { 130 } else { code })

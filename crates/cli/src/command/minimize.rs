@@ -6,7 +6,7 @@ use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::scratch;
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::minimize::minimize;
-use selvedge_drive::replay::bench;
+use selvedge_drive::replay::{bench, written_down};
 use selvedge_findings::ExitCode;
 
 use crate::args::MinimizeArgs;
@@ -23,12 +23,15 @@ pub(crate) fn run(args: &MinimizeArgs) -> Result<u8, Failure> {
         note("the clip's run did not fail: there is nothing to keep while making it smaller");
         return Ok(ExitCode::Usage.code());
     }
-    if clip.by_strategy.is_some() {
-        note("the schedule is too long to be written down, so it cannot be made smaller: explore with pct or bounded");
-        return Ok(ExitCode::Usage.code());
-    }
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
     let mut bench = bench(&clip, &Interventions::default(), &dir.path().join("server"), TIMEOUT).map_err(usage)?;
+    let Some(clip) = written_down(&clip, &mut bench).map_err(usage)? else {
+        note(
+            "the clip names a strategy whose schedule is too long to be written down, or ends in another way now, so it cannot \
+             be made smaller: explore with pct or bounded",
+        );
+        return Ok(ExitCode::Usage.code());
+    };
     let small = minimize(&clip, &mut bench, args.budget).map_err(usage)?;
     if small.failing_log.is_empty() {
         note("the clip does not fail any more: replay it to see where it goes another way");

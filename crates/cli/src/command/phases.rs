@@ -2,7 +2,7 @@
 //! bug that did harm, and locks where they are asked for. Each phase has a share of the budget and says what it did in one line.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::invariant::select::Selection;
@@ -18,6 +18,7 @@ use selvedge_drive::guard::patch::CheckOptions;
 use selvedge_drive::guard::tolerate::{TolerateOptions, tolerate};
 use selvedge_drive::guard::train::{Schedules, TrainOptions};
 use selvedge_drive::hunt::Hunted;
+use selvedge_drive::intervene::Interventions;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::{Guarded, Harm, RankedPoint};
@@ -26,7 +27,7 @@ use selvedge_report::view::printable;
 use crate::args::HuntArgs;
 use crate::command::bugs::{Bug, Bugs, GUARD, LOCKS};
 use crate::command::guarding::counted;
-use crate::command::{detect as detecting, rank as ranking};
+use crate::command::{detect as detecting, explain, rank as ranking};
 use crate::messages::{Failure, note};
 use crate::outlet::Outlet;
 
@@ -92,6 +93,58 @@ pub(crate) fn detect(hunting: &Hunting<'_>, share: Duration, bugs: &mut Bugs, ou
     ));
 }
 
+/// Recorded runs that failed in a way that no bug so far explains are bugs too, where the schedule decides: the run is made small until one
+/// switch is left that tells failing from passing.
+pub(crate) fn failed(
+    hunting: &Hunting<'_>,
+    (hunted, clips): (&Hunted, &Path),
+    bugs: &mut Bugs,
+    outlet: &mut Outlet<'_>,
+) -> Result<(), Failure> {
+    /// Runs for making one small.
+    const RUNS: u128 = 300;
+    let mut told: Vec<&str> = Vec::new();
+    for run in &hunted.recorded {
+        let Some(signature) = run.clip.signature() else { continue };
+        if told.contains(&signature.detail.as_str()) || bugs.fails_so(&signature.detail) {
+            continue;
+        }
+        told.push(&signature.detail);
+        // What never passes does not depend on the schedule.
+        let share = hunting.left() / 3;
+        if hunted.figures.tally.pass == 0 || share < LEAST || hunting.stop.is_asked() {
+            continue;
+        }
+        let runs = (share.as_millis() / run.duration.as_millis().max(5)).min(RUNS);
+        let none = Interventions::default();
+        let timeout = hunting.args.trying.timeout;
+        let Some(small) = explain::smaller(&run.clip, &none, u32::try_from(runs).unwrap_or(0), timeout)? else {
+            continue;
+        };
+        if small.critical.is_none() {
+            continue;
+        }
+        let name = hunting.prepared.program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = clips.join(format!("{name}-{}.clip", explain::short_id(&small.clip)));
+        small.clip.save(&path).map_err(|error| Failure::usage(&error))?;
+        let alike = hunted.recorded.iter().filter(|other| other.clip.signature() == Some(signature)).count();
+        let mut lines = vec![format!(
+            "{alike} of {} fail so; the switch to the other thread decides.",
+            counted(hunted.recorded.len(), "recorded run")
+        )];
+        lines.extend(explain::again(&small.clip, &path, &none));
+        let explain::Explained { text, mut finding } =
+            explain::explain(&small.clip, &none, Some(&small), &lines, timeout)?;
+        finding.clip = Some(path.display().to_string());
+        finding.replay = Some(format!("selvedge replay {}", path.display()));
+        finding.failure = Some(signature.detail.clone());
+        if !outlet.hides(&finding) {
+            bugs.add_failure(finding, text, small.clip.wrong.as_ref().map(|wrong| wrong.words.clone()));
+        }
+    }
+    Ok(())
+}
+
 /// Ranks lines by the recorded runs, where some passed and some failed.
 pub(crate) fn rank(hunting: &Hunting<'_>, hunted: &Hunted) -> Result<Option<Vec<RankedPoint>>, Failure> {
     let tally = &hunted.figures.tally;
@@ -120,7 +173,7 @@ pub(crate) fn ranking_text(points: Option<&[RankedPoint]>) -> String {
     const TOP: usize = 3;
     let Some(points) = points else { return String::new() };
     let mut text = String::from("\nMost suspicious lines, by what failing runs have and passing runs have not:\n");
-    for point in points.iter().take(TOP) {
+    for point in points.iter().take(TOP).filter(|point| point.score >= 0.005) {
         let file = point.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file)).unwrap_or("?");
         let line = point.line.map(|line| format!(":{line}")).unwrap_or_default();
         let function = point.function.as_ref().map(|function| format!(" in {function}")).unwrap_or_default();

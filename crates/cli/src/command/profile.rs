@@ -58,6 +58,14 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<u8, Failure> {
         writeln!(out, "belong together: {}  (--apart {})", members.join(", "), members.join(","))?;
     }
     out.flush()?;
+    for (a, b) in &args.together {
+        let has = |name: &str, members: &std::collections::BTreeSet<String>| members.contains(name);
+        if !learnt.variables.values().any(|variable| has(a, &variable.members) && has(b, &variable.members)) {
+            note(&format!(
+                "--together {a},{b}: no run that passed has a pair of them that no other thread came between"
+            ));
+        }
+    }
     Ok(ExitCode::Success.code())
 }
 

@@ -16,6 +16,7 @@ use selvedge_findings::{ExitCode, Finding, Program, Report};
 use crate::args::TryArgs;
 use crate::command::bugs::{Bugs, HowShown};
 use crate::command::explain;
+use crate::command::guarding::counted;
 use crate::messages::{Failure, Live, note};
 use crate::outlet::Outlet;
 
@@ -131,7 +132,7 @@ pub(crate) fn summary(hunted: &Hunted, bugs: &Bugs) {
     }
     if hunted.out_of_time {
         let left = hunted.tried.iter().filter(|tried| tried.verdict.is_none()).count();
-        note(&format!("the time was up with {left} predictions untried; a longer --budget tries them"));
+        note(&format!("not all was done: {} were not tried", counted(left, "prediction")));
     }
     if figures.tally.pass == 0 {
         note("no recorded run passed, so nothing was predicted; `selvedge explore` looks into failing runs");

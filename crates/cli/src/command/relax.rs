@@ -43,13 +43,13 @@ pub(crate) fn run(args: &RelaxArgs) -> Result<u8, Failure> {
     let mut added = 0;
     for (pair, words) in &pairs {
         let new = relax(&mut invariants, std::slice::from_ref(pair));
-        added += new;
+        added += usize::from(new > 0);
         writeln!(out, "{} {words}", if new > 0 { "added:  " } else { "known:  " })?;
     }
     if added > 0 {
         let output = args.output.as_ref().unwrap_or(&args.invariants);
         save(output, &invariants).map_err(|error| Failure::usage(&error))?;
-        writeln!(out, "{} added to {}", counted(added, "member"), output.display())?;
+        writeln!(out, "{} added to {}", counted(added, "pair"), output.display())?;
     } else {
         writeln!(out, "nothing to add")?;
     }

@@ -6,7 +6,7 @@ use selvedge_events::ThreadIx;
 
 use super::{Because, BlockedThread, Hang, HangKind, HeldLock, Lost, ThreadState, Wait, WaitKind};
 use crate::names::Source;
-use crate::view::printable;
+use crate::view::{printable, short_name};
 
 const RULE: &str = "==================";
 
@@ -59,7 +59,7 @@ fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
 /// Writes a stack as ThreadSanitizer does.
 pub(crate) fn write_stack(stack: &[Source], out: &mut dyn Write) -> io::Result<()> {
     for (number, frame) in stack.iter().enumerate() {
-        let function = frame.function.as_deref().unwrap_or("??");
+        let function = short_name(frame.function.as_deref().unwrap_or("??"));
         line(out, &format!("    #{number} {function} {}", frame.place()))?;
     }
     if stack.is_empty() {

@@ -168,6 +168,26 @@ fn act(state: &mut ThreadState, action: Action, activation: u32) {
     }
 }
 
+/// What is given back before an access at an armed site, for runs under control: the schedule decides there who goes first, and others may come in
+/// between that and what is taken, as they may in a free run.
+#[inline]
+pub fn give(id: u32) {
+    if is_on() {
+        given(id);
+    }
+}
+
+#[inline(never)]
+fn given(id: u32) {
+    work(|state, table| {
+        let (_, row) = choose(state, table, table.point_of(id));
+        let activation = activation(state, table, row.function);
+        let before = (row.first..row.first + row.before).map(|number| table.action(number));
+        // Doing them again changes nothing.
+        before.take_while(|action| action.what < 2).for_each(|action| act(state, action, activation));
+    });
+}
+
 /// Before an access at an armed site, or at the begin of a block.
 #[inline]
 pub fn access(id: u32) {

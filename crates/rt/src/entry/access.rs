@@ -82,6 +82,7 @@ pub fn range(addr: u64, size: u64, write: bool, site: u32) {
     }
     if gate::is_on() {
         let kind = if write { OpKind::Write } else { OpKind::Read };
+        enforce::give(site);
         gate::point(Arrival::access(kind, addr, site));
     }
     guard::access(addr, size, site);
@@ -127,6 +128,7 @@ pub extern "C" fn survey_range_write(addr: u64, size: u64, site: u32) {
 
 /// An access under control, recorded where the plan says so.
 pub extern "C" fn controlled<const SIZE: u64, const WRITE: bool>(addr: u64, site: u32) {
+    enforce::give(site);
     gate::point(Arrival::access(if WRITE { OpKind::Write } else { OpKind::Read }, addr, site));
     guard::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);
     heal::access(addr, if SIZE == 0 { 16 } else { SIZE }, site);

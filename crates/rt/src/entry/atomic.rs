@@ -28,6 +28,7 @@ fn load_order(order: u32) -> Ordering {
 #[inline(always)]
 fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
     if gate::is_on() {
+        crate::enforce::give(site & !POINT_AFTER);
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
         guard::access(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
