@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use selvedge_analyze::invariant::doubt::Doubts;
+use selvedge_analyze::invariant::doubt::{Doubts, Showed};
 use selvedge_analyze::invariant::select::Selection;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
@@ -127,10 +127,17 @@ pub struct Trained {
 
 impl Trained {
     /// Takes in a run.
-    fn add(&mut self, outcome: Outcome, run: Option<Invariants>) {
+    fn add(&mut self, outcome: Outcome, is_exact: bool, run: Option<Invariants>) {
         self.tally.add(&outcome);
         if let Some(run) = &run {
-            self.doubts.see(run, outcome == Outcome::Pass);
+            self.doubts.see(
+                run,
+                match (outcome, is_exact) {
+                    (Outcome::Pass, true) => Showed::PassedExact,
+                    (Outcome::Pass, false) => Showed::PassedFree,
+                    _ => Showed::Failed,
+                },
+            );
         }
         let Some(run) = run.filter(|_| outcome == Outcome::Pass) else {
             self.silent += u32::from(outcome == Outcome::Pass);
@@ -267,7 +274,7 @@ pub fn train(
         let counted = |log: &LogFile| log.log().map_or(0, |log| log.counter(LogCounter::NotLogged));
         trained.not_logged += logs.iter().map(counted).sum::<u64>();
         let run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
-        trained.add(outcome, run);
+        trained.add(outcome, options.schedules.strategy(number).is_some(), run);
         trained.elapsed = begin.elapsed();
         each(&trained);
         if options.until_converged && converge::is_converged(&trained.curve, None) {
