@@ -85,32 +85,37 @@ fn all(title: &str, judge: fn(&Trial<'_>, &Outcome) -> Result<(), String>) {
     println!("{text}");
 }
 
-#[test]
-fn programs_end_as_without_however_sections_are_kept() {
-    all("healed", |trial, expected| {
-        let program = trial.built.executable.as_os_str();
-        trial.tool([OsStr::new("sections"), program, OsStr::new("-o"), OsStr::new("sections")])?;
-        for kind in ["lock", "yield", "sleep", "priority"] {
-            match trial.tool_on(&["heal", "sections", "--kind", kind, "--plan", kind, "--"]) {
-                Err(said) if said.contains("nothing to heal") => return Ok(()),
-                other => other?,
-            }
-            trial.same(&format!("by-{kind}"), kind, expected)?;
+/// Sections of the program are kept, by every kind of healing.
+fn healed(trial: &Trial<'_>, expected: &Outcome) -> Result<(), String> {
+    let program = trial.built.executable.as_os_str();
+    trial.tool([OsStr::new("sections"), program, OsStr::new("-o"), OsStr::new("sections")])?;
+    for kind in ["lock", "yield", "sleep", "priority"] {
+        match trial.tool_on(&["heal", "sections", "--kind", kind, "--plan", kind, "--"]) {
+            Err(said) if said.contains("nothing to heal") => return Ok(()),
+            other => other?,
         }
-        Ok(())
-    });
+        trial.same(&format!("by-{kind}"), kind, expected)?;
+    }
+    Ok(())
+}
+
+/// Pairs of a recorded run are kept.
+fn enforced(trial: &Trial<'_>, expected: &Outcome) -> Result<(), String> {
+    // Some end by a signal, or not well, and mean it.
+    trial.tool_on(&["record", "-q", "--oracle", "true", "--"])?;
+    trial.tool(["profile", "1", "--out", "profile"])?;
+    match trial.tool_on(&["enforce", "profile", "--plan", "plan", "--"]) {
+        Err(said) if said.contains("has no pairs") => return Ok(()),
+        other => other?,
+    }
+    trial.same("enforced", "plan", expected)
 }
 
 #[test]
-fn programs_end_as_without_whatever_pairs_are_enforced() {
-    all("enforced", |trial, expected| {
-        // Some end by a signal, or not well, and mean it.
-        trial.tool_on(&["record", "-q", "--oracle", "true", "--"])?;
-        trial.tool(["profile", "1", "--out", "profile"])?;
-        match trial.tool_on(&["enforce", "profile", "--plan", "plan", "--"]) {
-            Err(said) if said.contains("has no pairs") => return Ok(()),
-            other => other?,
-        }
-        trial.same("enforced", "plan", expected)
+fn programs_end_as_without_whatever_is_kept() {
+    // Each program is built once for both.
+    all("kept", |trial, expected| {
+        healed(trial, expected).map_err(|why| format!("healed: {why}"))?;
+        enforced(trial, expected).map_err(|why| format!("enforced: {why}"))
     });
 }

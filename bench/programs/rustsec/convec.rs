@@ -6,11 +6,11 @@
 use std::cell::Cell;
 use std::thread;
 
-use convec::ConVec;
+use convec::AoVec;
 
 #[test]
 fn every_addition_counts() {
-    let shared = ConVec::new();
+    let shared = AoVec::new();
     shared.push(Cell::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
