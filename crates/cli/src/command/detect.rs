@@ -22,6 +22,7 @@ use selvedge_report::in_section::InSection;
 use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
+use crate::command::guarding::counted;
 use crate::command::made;
 use crate::messages::{Failure, Live, note};
 use crate::outlet::{Outlet, of_runs};
@@ -374,9 +375,9 @@ fn progress(detected: &Detected, of: u32) -> String {
 fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
     let last = options.seed.wrapping_add(detected.tally.total().saturating_sub(1));
     note(&format!(
-        "{} runs (seeds {} to {last}), {} pass, {} fail, {} hang; {} waits, {:.1} ms; {} races, {} near misses; {} \
+        "{} (seeds {} to {last}), {} pass, {} fail, {} hang; {} waits, {:.1} ms; {} races, {} near misses; {} \
          suspects for --again; {:.1} s",
-        detected.tally.total(),
+        counted(usize::try_from(detected.tally.total()).unwrap_or(usize::MAX), "run"),
         options.seed,
         detected.tally.pass,
         detected.tally.fail,

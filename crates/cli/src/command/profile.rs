@@ -96,8 +96,8 @@ fn from_program(args: &ProfileArgs, groups: Groups) -> Result<Learnt, Failure> {
     live.end();
     let tally = done.tally;
     let runs = format!(
-        "{} runs: {} passed, {} failed, {} hung; only those that passed count",
-        tally.total(),
+        "{}: {} passed, {} failed, {} hung; only those that passed count",
+        counted(usize::try_from(tally.total()).unwrap_or(usize::MAX), "run"),
         tally.pass,
         tally.fail,
         tally.hang
@@ -139,7 +139,7 @@ fn from_runs(args: &ProfileArgs, mut groups: Groups) -> Result<Learnt, Failure> 
     if builds.is_empty() && passed > 0 {
         note("the programs of these runs were built anew since: nothing can be named");
     }
-    let runs = format!("{passed} recorded runs, {left_out} left out because they did not pass");
+    let runs = format!("{}, {left_out} left out because they did not pass", counted(passed, "recorded run"));
     Ok((all, program.unwrap_or_else(|| "program".to_owned()), runs, passed))
 }
 
