@@ -84,7 +84,7 @@ fn measure_columns(
 /// The sizes, as a section of the page of rankings.
 pub fn section(measured: &[Measured]) -> String {
     let mut page = "\n## Large programs\n\nThe graph of one run by word, with contexts of five events, collected by the runtime. What collecting costs: \
-                    `rank --cost`.\n\n| program | version | code points | nodes | edges | file, bytes |\n|---|---|---:|---:|---:|---:|\n"
+                    [costs](rank-cost.md).\n\n| program | version | code points | nodes | edges | file, bytes |\n|---|---|---:|---:|---:|---:|\n"
         .to_owned();
     for one in measured {
         let version = one.version.as_deref().unwrap_or("");

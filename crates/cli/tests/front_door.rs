@@ -257,6 +257,12 @@ fn a_hunt_tells_each_bug_once_guards_it_and_knows_it_again() {
     );
     let sarif = std::fs::read_to_string(place.path().join("new.sarif")).expect("written");
     assert!(sarif.contains("\"results\": []"), "{sarif}");
+    // What was suppressed does not come back by recorded runs that fail of it.
+    let quick = ["hunt", "--no-guard", "--no-detect"];
+    let generated = place.selvedge(&[&quick[..], &["--gen-suppressions", "known.supp", "--", "./draw"]].concat());
+    assert!(text(&generated.stderr).contains("failed without being made to"), "{}", text(&generated.stderr));
+    let silent = place.selvedge(&[&quick[..], &["--suppressions", "known.supp", "--", "./draw"]].concat());
+    assert!(!text(&silent.stdout).contains("WARNING"), "{}", text(&silent.stdout));
 }
 
 #[test]

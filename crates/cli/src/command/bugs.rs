@@ -158,10 +158,10 @@ impl Bugs {
         true
     }
 
-    /// Whether a bug that is shown made the program fail so.
+    /// Whether a finding explains that the program fails so, be it one that is not shown because somebody suppressed it.
     pub(crate) fn fails_so(&self, detail: &str) -> bool {
-        let mut all = self.shown.iter().flat_map(|bug| std::iter::once(&bug.lead).chain(&bug.others));
-        all.any(|finding| finding.failure.as_deref() == Some(detail))
+        let shown = self.shown.iter().flat_map(|bug| std::iter::once(&bug.lead).chain(&bug.others));
+        shown.chain(&self.rest).any(|finding| finding.failure.as_deref() == Some(detail))
     }
 
     /// Adds a failure of a recorded run; it comes before what did no harm.

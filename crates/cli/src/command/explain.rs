@@ -9,6 +9,7 @@ use selvedge_drive::controlled::scratch;
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::minimize::{Smaller, minimize};
 use selvedge_drive::replay::{Alone, ReplayError, bench, ready, written_down};
+use selvedge_drive::run::Stop;
 use selvedge_events::bytes::checksum;
 use selvedge_findings::{Finding, Harm, Kind, Status};
 use selvedge_report::Names;
@@ -44,15 +45,17 @@ pub(crate) fn short_id(clip: &Clip) -> String {
     format!("{:08x}", checksum(&named) as u32)
 }
 
-/// Makes a clip small, where that is to be had in some runs.
+/// Makes a clip small, where that is to be had in some runs and before it is to stop.
 pub(crate) fn smaller(
     clip: &Clip,
     interventions: &Interventions,
     budget: u32,
     timeout: Duration,
+    stop: &Stop,
 ) -> Result<Option<Smaller>, Failure> {
     let dir = scratch().map_err(|error| Failure::internal(&error))?;
-    let mut bench = bench(clip, interventions, &dir.path().join("server"), timeout).map_err(usage)?;
+    let bench = bench(clip, interventions, &dir.path().join("server"), timeout).map_err(usage)?;
+    let mut bench = bench.until(stop);
     let written = written_down(clip, &mut bench).map_err(usage)?;
     let Some(clip) = written.filter(|clip| clip.script.len() <= MOST_SWITCHES) else { return Ok(None) };
     let small = minimize(&clip, &mut bench, budget).map_err(usage)?;

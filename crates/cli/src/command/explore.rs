@@ -57,7 +57,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     let clips = keep(&store, &prepared, &options, &explored)?;
     let mut findings = Vec::new();
     for (failed, clip, path) in &clips {
-        let small = explain::smaller(clip, &options.interventions, BUDGET, args.timeout)?;
+        let small = explain::smaller(clip, &options.interventions, BUDGET, args.timeout, &stop)?;
         let (clip, path) = match &small {
             Some(small) => (&small.clip, explain::smaller_path(path)),
             None => (clip, path.clone()),

@@ -37,8 +37,7 @@ pub(crate) fn run(args: &HealArgs) -> Result<u8, Failure> {
             Source::Findings(report) if report.findings.is_empty() => "nothing to heal: the file has no findings",
             _ => "nothing to heal: the code has no atomic section there",
         };
-        let text = text.to_owned();
-        return Err(Failure::Error { code: ExitCode::Usage.code(), text });
+        return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
     }
     for section in &healing.sections {
         if let Some(why) = &section.refused {

@@ -193,7 +193,7 @@ fn of_finding(args: &PatchArgs, finding: &Path) -> Result<Subject, Failure> {
         Some(finding) => finding,
         None => {
             let nothing = Interventions::default();
-            let small = explain::smaller(&clip, &nothing, 400, args.timeout)?;
+            let small = explain::smaller(&clip, &nothing, 400, args.timeout, &Stop::default())?;
             let which = small.as_ref().map_or(&clip, |small| &small.clip);
             explain::explain(which, &nothing, small.as_ref(), &[], args.timeout)?.finding
         }

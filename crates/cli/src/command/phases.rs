@@ -118,7 +118,8 @@ pub(crate) fn failed(
         let runs = (share.as_millis() / run.duration.as_millis().max(5)).min(RUNS);
         let none = Interventions::default();
         let timeout = hunting.args.trying.timeout;
-        let Some(small) = explain::smaller(&run.clip, &none, u32::try_from(runs).unwrap_or(0), timeout)? else {
+        let stop = hunting.stop.by(Instant::now() + share);
+        let Some(small) = explain::smaller(&run.clip, &none, u32::try_from(runs).unwrap_or(0), timeout, &stop)? else {
             continue;
         };
         if small.critical.is_none() {

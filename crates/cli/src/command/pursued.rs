@@ -132,7 +132,10 @@ pub(crate) fn summary(hunted: &Hunted, bugs: &Bugs) {
     }
     if hunted.out_of_time {
         let left = hunted.tried.iter().filter(|tried| tried.verdict.is_none()).count();
-        note(&format!("not all was done: {} were not tried", counted(left, "prediction")));
+        match left {
+            0 => note("not all was done: there was no time to record every run"),
+            left => note(&format!("not all was done: {} not tried", counted(left, "prediction"))),
+        }
     }
     if figures.tally.pass == 0 {
         note("no recorded run passed, so nothing was predicted; `selvedge explore` looks into failing runs");
