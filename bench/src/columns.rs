@@ -302,7 +302,10 @@ fn valgrind() -> Result<()> {
 }
 
 /// Small runs that a guard learns from, before one of full size.
-pub const SMALL_LESSONS: usize = 9;
+pub const SMALL_LESSONS: usize = 60;
+
+/// Runs of full size that it learns from then.
+pub const WHOLE_LESSONS: usize = 6;
 
 /// What a recorded run left behind.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -385,7 +388,7 @@ impl Runner {
     pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self, bool) -> Result<T>) -> Result<()> {
         // Orders that only a large input has would stall the guarded runs.
         let (learning, runs, whole) =
-            if self.mode == Mode::Enforce { (Mode::Record, 1, 0) } else { (Mode::Learn, SMALL_LESSONS, 1) };
+            if self.mode == Mode::Enforce { (Mode::Record, 1, 0) } else { (Mode::Learn, SMALL_LESSONS, WHOLE_LESSONS) };
         let mode = std::mem::replace(&mut self.mode, learning);
         let result = self.begin().and_then(|()| {
             (0..runs).try_for_each(|_| job(self, false).map(drop))?;
@@ -447,10 +450,7 @@ impl Runner {
             Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
             Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
             Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
-            Mode::Enforce => {
-                let profile = self.profile().into_os_string();
-                plan = Some(self.plan_of(&[OsStr::new("enforce"), &profile, OsStr::new("--plan")], program)?);
-            }
+            Mode::Enforce => plan = Some(self.enforce_plan(program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Detect(budget) => {
                 plan = Some(self.plan_of(&["detect", "--overhead", budget, "--plan-only"], program)?)
@@ -501,6 +501,23 @@ impl Runner {
 
     fn plan(&mut self, options: &[&str], program: &Path) -> Result<PathBuf> {
         self.plan_of(&[&["record"], options, &["--plan-only"]].concat(), program)
+    }
+
+    /// The plan with locks, which is made once: placing takes longer than a run.
+    fn enforce_plan(&mut self, program: &Path) -> Result<PathBuf> {
+        let kept = self.out.join("enforce.plan");
+        if kept.is_file() {
+            return Ok(kept);
+        }
+        let profile = self.profile().into_os_string();
+        let made = self.plan_of(&[OsStr::new("enforce"), &profile, OsStr::new("--plan")], program)?;
+        at("move", &kept, fs::rename(&made, &kept))?;
+        if let Some(surveyed) = &self.surveyed {
+            // With the folders that its logs go to.
+            remove(surveyed)?;
+            copy_folder(&self.out, surveyed)?;
+        }
+        Ok(kept)
     }
 
     /// Has a command write a plan; its last word asks for that.

@@ -20,6 +20,7 @@ use selvedge_drive::program::Program;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_drive::survey::{SurveyRequest, Surveyed, survey};
+use selvedge_events::guard::FLAG_LEARN;
 use selvedge_events::plan::{Intervene, Observe};
 use selvedge_sched::{Spec, StrategyKind};
 
@@ -102,8 +103,12 @@ pub fn write_guard_plan(file: &Path, dir: &Path, program: &Path, all: bool) -> R
     let (learner, images) = learner(dir, program)?;
     let keys: Vec<_> = learner.sites.iter().map(|site| &site.key).collect();
     let locks: Vec<_> = images.iter().flat_map(|image| image.locks.iter().cloned()).collect();
-    let logs = at("read", dir, logs_in(dir))?;
-    let learnt = learnt(&logs, &keys, &locks).ok_or_else(|| BenchError::Wrong("nothing was learnt".to_owned()))?;
+    let mut logs = at("read", dir, logs_in(dir))?;
+    // A guarded run before this one has left its own there.
+    logs.retain(|file| file.log().is_some_and(|log| log.flags & FLAG_LEARN != 0));
+    let mut learnt = learnt(&logs, &keys, &locks).ok_or_else(|| BenchError::Wrong("nothing was learnt".to_owned()))?;
+    // What counts is how hot sites are in one run.
+    learnt.runs = logs.len() as u64;
     let heat = if all { None } else { Some(Heat::default()) };
     let chosen = choose(&learnt, &Choice { heat, ..Choice::default() });
     let guard = tool("make a guard", Guard::of(&chosen.invariants, &images, &GuardHow::default()))?;

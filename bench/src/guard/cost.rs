@@ -9,7 +9,7 @@ use selvedge_events::guard::{FLAG_LEARN, Log, LogCounter};
 use serde::Serialize;
 
 use crate::bars::{Bar, Verdict, of_guards, over};
-use crate::columns::{COLUMNS, Column, SMALL_LESSONS, Tools};
+use crate::columns::{COLUMNS, Column, SMALL_LESSONS, Tools, WHOLE_LESSONS};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::measure::{Measured, Missing, measure_in};
@@ -186,7 +186,7 @@ impl Cost {
     fn guards(&self, page: &mut String) {
         let _ = write!(
             page,
-            "\n## What was guarded\n\nLearnt from {SMALL_LESSONS} free runs of a small input and one of the whole. "
+            "\n## What was guarded\n\nLearnt from {SMALL_LESSONS} free runs of a small input and {WHOLE_LESSONS} of the whole. "
         );
         *page += "The most of any run: violations, and stalls, which are part of the time.\n\n| program | | sites | violations | stalls | not checked |\n|---|---|---:|---:|---:|---:|\n";
         for row in &self.rows {

@@ -117,6 +117,8 @@ pub struct ThreadState {
     pub doing: AtomicU64,
     /// Guarded accesses so far.
     pub guarded: u64,
+    /// The last guarded atomic operation: its address, size and armed id. A thread that sleeps on that word goes on with it.
+    pub last_atomic: (u64, u64, u32),
     /// Locks that the thread holds; others look at it.
     pub locks: AtomicU32,
     /// The outermost of them; 0 where it is not known by which call it was taken.

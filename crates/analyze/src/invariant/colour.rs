@@ -12,8 +12,11 @@
 //! - Two accesses are *near* where the same thread made them in one outermost critical section, or with few accesses to
 //!   shared locations in between. Classes `A` and `B` are *correlated* at a distance where most accesses to either have the other near,
 //!   at that distance and in the same heap block or image: at least [`Options::support`] of them, and
-//!   [`Options::percent`] of all.
-//! - Both are written by somebody, and two threads share both.
+//!   [`Options::percent`] of all. Or as many of the sites of either have it near: a site that does so in [`Options::usual`] of a
+//!   hundred of its accesses, and in [`Options::percent`] of those that follow one and the same site of another thread. For who tests one
+//!   variable and then uses another does not come to the use where the test has shown what others did.
+//! - What a thread does while it is the only one does not count: setting up touches one at a time.
+//! - Both are written by somebody, and two threads share both; a global variable, in any of the runs.
 //!
 //! The representative is the largest variable, the first of several: what is shifted to it then lies inside it, and touches nothing
 //! that follows it.
@@ -28,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::accesses::{Home, Location, Run};
+use super::accesses::{Home, Location, Run, ThreadEvent};
 use super::{Colour, SiteKey};
 
 /// When variables belong together.
@@ -38,6 +41,8 @@ pub struct Options {
     pub support: u64,
     /// How many of a hundred accesses to each have the other near.
     pub percent: u64,
+    /// How many of a hundred accesses at one site have the other near, where it depends on what others did before.
+    pub usual: u64,
     /// How many accesses to shared locations before and after one are near.
     pub window: usize,
     /// Most variables of a colour.
@@ -48,7 +53,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { support: 4, percent: 80, window: 8, variables: 8, sites: 64 }
+        Options { support: 4, percent: 80, usual: 30, window: 8, variables: 8, sites: 64 }
     }
 }
 
@@ -143,6 +148,10 @@ struct Step {
     site: u32,
     location: u64,
     index: u64,
+    /// Whether there were other threads.
+    accompanied: bool,
+    /// The site of another thread's last access to the location.
+    before: Option<u32>,
 }
 
 /// What of a run counts.
@@ -167,38 +176,108 @@ impl Steps {
                 }
             }
         }
-        runs.iter().map(|run| Steps::of(run, &wide_sites)).collect()
+        // A global variable that one run shares counts in all.
+        let touched: Vec<Touched> = runs.iter().map(Touched::of).collect();
+        let of_run = |(run, touched): (&Run, &Touched)| touched.shared(run).collect::<Vec<_>>();
+        let globals: BTreeSet<(u32, u64)> =
+            runs.iter().zip(&touched).flat_map(of_run).filter_map(|place| global(&place)).collect();
+        runs.iter().zip(touched).map(|(run, touched)| Steps::of(run, &wide_sites, touched, &globals)).collect()
     }
 
-    fn of(run: &Run, wide_sites: &BTreeSet<u32>) -> Steps {
-        let mut touched: FxHashMap<u64, (BTreeSet<u32>, bool)> = FxHashMap::default();
-        for access in &run.accesses {
-            let (threads, written) = touched.entry(access.location).or_default();
-            threads.insert(access.thread);
-            *written |= access.write;
-        }
-        let is_placed = |location: u64| run.location(location).is_some_and(|found| found.home != Home::Elsewhere);
+    fn of(run: &Run, wide_sites: &BTreeSet<u32>, touched: Touched, globals: &BTreeSet<(u32, u64)>) -> Steps {
+        let counts = |location: u64, threads: &BTreeSet<u32>, written: bool| {
+            run.location(location).is_some_and(|place| match global(place) {
+                Some(at) => globals.contains(&at),
+                None => written && threads.len() > 1 && place.home != Home::Elsewhere,
+            })
+        };
         let threads: FxHashMap<u64, BTreeSet<u32>> = touched
+            .0
             .into_iter()
-            .filter(|(location, (threads, written))| *written && threads.len() > 1 && is_placed(*location))
+            .filter(|(location, (threads, written))| counts(*location, threads, *written))
             .map(|(location, (threads, _))| (location, threads))
             .collect();
         let mut steps = Steps { threads, ..Steps::default() };
+        let mut others = Others::of(run);
+        // By location: the last access, and the last one of another thread than that.
+        let mut last: FxHashMap<u64, [Option<(u32, u32)>; 2]> = FxHashMap::default();
         for event in run.accesses.chunk_by(|a, b| a.index == b.index) {
             let shared: Vec<u64> =
                 event.iter().map(|access| access.location).filter(|at| steps.threads.contains_key(at)).collect();
             match (event.first(), shared.first()) {
                 (Some(first), Some(_)) if wide_sites.contains(&first.site) => steps.wide.push(shared),
-                (Some(first), Some(location)) => steps.narrow.push(Step {
-                    thread: first.thread,
-                    site: first.site,
-                    location: *location,
-                    index: first.index,
-                }),
+                (Some(first), Some(location)) => {
+                    let [newer, older] = last.entry(*location).or_default();
+                    if newer.is_some_and(|(thread, _)| thread != first.thread) {
+                        *older = *newer;
+                    }
+                    *newer = Some((first.thread, first.site));
+                    steps.narrow.push(Step {
+                        thread: first.thread,
+                        site: first.site,
+                        location: *location,
+                        index: first.index,
+                        accompanied: others.at(first.index),
+                        before: older.map(|(_, site)| site),
+                    });
+                }
                 _ => {}
             }
         }
         steps
+    }
+}
+
+/// By location: who touched it, and whether it was written.
+#[derive(Debug, Default)]
+struct Touched(FxHashMap<u64, (BTreeSet<u32>, bool)>);
+
+impl Touched {
+    fn of(run: &Run) -> Touched {
+        let mut touched = Touched::default();
+        for access in &run.accesses {
+            let (threads, written) = touched.0.entry(access.location).or_default();
+            threads.insert(access.thread);
+            *written |= access.write;
+        }
+        touched
+    }
+
+    /// What several threads touch and somebody writes.
+    fn shared(&self, run: &Run) -> impl Iterator<Item = Location> {
+        let shared = self.0.iter().filter(|(_, (threads, written))| *written && threads.len() > 1);
+        shared.filter_map(|(location, _)| run.location(*location).copied())
+    }
+}
+
+/// The image and offset of a global variable.
+fn global(place: &Location) -> Option<(u32, u64)> {
+    match place.home {
+        Home::Image(image) => Some((image, place.offset)),
+        _ => None,
+    }
+}
+
+/// Whether there are several threads, along a run.
+#[derive(Debug)]
+struct Others<'a> {
+    events: std::iter::Peekable<std::slice::Iter<'a, ThreadEvent>>,
+    count: usize,
+}
+
+impl<'a> Others<'a> {
+    fn of(run: &'a Run) -> Others<'a> {
+        // Where nobody is known to have made them, they may have been there all along.
+        let unknown = !run.threads.iter().any(|event| event.made);
+        Others { events: run.threads.iter().peekable(), count: usize::from(unknown) }
+    }
+
+    /// Whether there are at an index, which is not before the last one.
+    fn at(&mut self, index: u64) -> bool {
+        while let Some(event) = self.events.next_if(|event| event.index < index) {
+            self.count = if event.made { self.count + 1 } else { self.count.saturating_sub(1) };
+        }
+        self.count > 0
     }
 }
 
@@ -217,8 +296,8 @@ impl Classes {
             self.parents.entry(step.site).or_insert(step.site);
             let other = *sites.entry(step.location).or_insert(step.site);
             self.unite(step.site, other);
-            if let Some(Location { home: Home::Image(image), offset, .. }) = run.location(step.location) {
-                let other = *self.globals.entry((*image, *offset)).or_insert(step.site);
+            if let Some(place) = run.location(step.location).and_then(global) {
+                let other = *self.globals.entry(place).or_insert(step.site);
                 self.unite(step.site, other);
             }
         }
@@ -253,6 +332,10 @@ impl Classes {
 #[derive(Debug, Default)]
 struct Counts {
     total: BTreeMap<u32, u64>,
+    /// By class and site: how often it accesses the class after which other site.
+    at_site: BTreeMap<u32, BTreeMap<u32, BTreeMap<Option<u32>, u64>>>,
+    /// By site, the site before, other class and distance: how many of these accesses have the other near.
+    together_at: BTreeMap<(u32, Option<u32>, u32, i64), u64>,
     /// By class, other class and distance: how many accesses to the class have the other near.
     together: BTreeMap<(u32, u32, i64), u64>,
     /// Pairs of which two threads share both, at the same place.
@@ -287,7 +370,15 @@ impl Counts {
                 }
             }
             for (at, (step, section)) in mine.iter().enumerate() {
-                let Some(class) = class_of.get(&step.location).copied() else { continue };
+                let Some(class) = class_of.get(&step.location).copied().filter(|_| step.accompanied) else { continue };
+                *self
+                    .at_site
+                    .entry(class)
+                    .or_default()
+                    .entry(step.site)
+                    .or_default()
+                    .entry(step.before)
+                    .or_default() += 1;
                 *self.total.entry(class).or_default() += 1;
                 let around = at.saturating_sub(options.window)..mine.len().min(at + options.window + 1);
                 let mut near: BTreeSet<u64> =
@@ -306,6 +397,7 @@ impl Counts {
                     .collect();
                 for (pair, shared) in pairs {
                     *self.together.entry(pair).or_default() += 1;
+                    *self.together_at.entry((step.site, step.before, pair.1, pair.2)).or_default() += 1;
                     if shared {
                         self.shared.insert(pair);
                     }
@@ -319,7 +411,19 @@ impl Counts {
         let often = |a: u32, b: u32, distance: i64| {
             let together = self.together.get(&(a, b, distance)).copied().unwrap_or_default();
             let total = self.total.get(&a).copied().unwrap_or_default();
-            together >= options.support && together.saturating_mul(100) >= total.saturating_mul(options.percent)
+            let share = |part: u64, whole: u64, percent: u64| part.saturating_mul(100) >= whole.saturating_mul(percent);
+            let usually = |(site, after): (&u32, &BTreeMap<Option<u32>, u64>)| {
+                let near = |before: &Option<u32>| {
+                    self.together_at.get(&(*site, *before, b, distance)).copied().unwrap_or_default()
+                };
+                share(after.keys().map(near).sum(), after.values().sum(), options.usual)
+                    && after.iter().any(|(before, total)| share(near(before), *total, options.percent))
+            };
+            let sites = self.at_site.get(&a);
+            let near = sites.into_iter().flatten().filter(|site| usually(*site)).count() as u64;
+            together >= options.support
+                && (share(together, total, options.percent)
+                    || share(near, sites.map_or(0, BTreeMap::len) as u64, options.percent))
         };
         let mut found: BTreeMap<(u32, u32), i64> = BTreeMap::new();
         for &(a, b, distance) in self.together.keys().filter(|(a, b, _)| a < b) {

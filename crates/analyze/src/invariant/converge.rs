@@ -3,6 +3,7 @@
 //! Paper: section 5.6. Sets that have not grown for many runs are taken to be whole. That is a guess, so the curve is shown with it.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::Invariants;
 
@@ -25,6 +26,18 @@ pub fn default_quiet(runs: usize) -> usize {
 /// Whether the last runs added nothing: `quiet` of them, or [`default_quiet`].
 pub fn is_converged(curve: &[usize], quiet: Option<usize>) -> bool {
     quiet_runs(curve) >= quiet.unwrap_or_else(|| default_quiet(curve.len())).max(1)
+}
+
+/// Runs without a new member that training goes on for as long as they cost little: what 200 quiet runs have not shown may still come
+/// once in a few hundred.
+const CHEAP_RUNS: usize = 1000;
+
+/// Time in which runs cost little, all together.
+const CHEAP_TIME: Duration = Duration::from_secs(20);
+
+/// Whether training that ends by itself has had enough: [`is_converged`], and many more quiet runs where these are cheap.
+pub fn is_enough(curve: &[usize], elapsed: Duration) -> bool {
+    is_converged(curve, None) && (elapsed >= CHEAP_TIME || quiet_runs(curve) >= CHEAP_RUNS)
 }
 
 /// How many runs at the end added nothing.
@@ -70,6 +83,16 @@ mod tests {
 
     use super::super::tests::some_invariants;
     use super::*;
+
+    #[test]
+    fn cheap_runs_are_made_in_numbers() {
+        let curve = |zeros: usize| [&[5][..], &vec![0; zeros]].concat();
+        let (soon, late) = (Duration::from_secs(1), Duration::from_secs(60));
+        let rows = [(199, late, false), (200, late, true), (200, soon, false), (999, soon, false), (1000, soon, true)];
+        for (zeros, elapsed, is) in rows {
+            assert_eq!(is_enough(&curve(zeros), elapsed), is, "{zeros} quiet runs, {elapsed:?}");
+        }
+    }
 
     #[test]
     fn quiet_runs_at_the_end_count() {

@@ -10,6 +10,8 @@
 //!   the same groups and needs no address.
 //! - A group that hardly runs costs nothing, however large its proportion: most small programs share one variable, which
 //!   has all of their shared accesses. [`Heat`] has a floor for that.
+//! - Many groups below the threshold can cost as much as one above it (FFT has ten, each with a tenth). So after the paper's rule the
+//!   hottest of those above the floor go until the rest of the accesses is a small part of all.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -48,11 +50,13 @@ pub struct Bias {
     pub left_out: Vec<GroupShare>,
 }
 
-/// When a group is too hot to guard: where both are exceeded.
+/// When a group is too hot to guard: where it has more than either part, and more accesses in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heat {
     /// Part of all accesses by shared groups, from 0 to 1.
     pub proportion: f64,
+    /// Part of all accesses by shared groups, from 0 to 1, together with those that are less hot.
+    pub together: f64,
     /// Accesses in a run, on average.
     pub hits_a_run: u64,
 }
@@ -60,12 +64,23 @@ pub struct Heat {
 /// The paper's threshold.
 pub const HOT: f64 = 0.3;
 
+/// What groups below the threshold may have together.
+pub const WARM: f64 = 0.05;
+
 /// Accesses in a run, on average, below which guarding a group cannot be felt: some milliseconds.
 pub const FELT: u64 = 50_000;
 
+impl Heat {
+    /// That of a threshold for each group; where it allows more than the paper's, so may all together.
+    pub fn above(proportion: f64) -> Heat {
+        let together = if proportion > HOT { proportion } else { WARM };
+        Heat { proportion, together, hits_a_run: FELT }
+    }
+}
+
 impl Default for Heat {
     fn default() -> Heat {
-        Heat { proportion: HOT, hits_a_run: FELT }
+        Heat::above(HOT)
     }
 }
 
@@ -82,24 +97,28 @@ pub fn groups(all: &Invariants) -> Vec<Group> {
 
 /// Leaves out the shared groups whose proportion is above the threshold, as the paper does.
 pub fn bias(all: &Invariants, threshold: f64) -> Bias {
-    bias_by(all, Heat { proportion: threshold, hits_a_run: 0 })
+    bias_by(all, Heat { proportion: threshold, together: 1.0, hits_a_run: 0 })
 }
 
 /// Leaves out the shared groups that are too hot.
 pub fn bias_by(all: &Invariants, heat: Heat) -> Bias {
-    let shared: Vec<Group> = groups(all).into_iter().filter(|group| group.is_shared).collect();
+    let mut shared: Vec<Group> = groups(all).into_iter().filter(|group| group.is_shared).collect();
+    // Stable: equals stay in order of their first sites.
+    shared.sort_by_key(|group| group.hits);
     let sum: u128 = shared.iter().map(|group| u128::from(group.hits)).sum();
     let floor = u128::from(heat.hits_a_run) * u128::from(all.runs.max(1));
     let mut bias = Bias::default();
+    let mut below = 0_u128;
     for Group { sites, hits, .. } in shared {
-        let proportion = if sum == 0 { 0.0 } else { hits as f64 / sum as f64 };
-        if proportion > heat.proportion && u128::from(hits) > floor {
+        let part = |hits: u128| if sum == 0 { 0.0 } else { hits as f64 / sum as f64 };
+        below += u128::from(hits);
+        let proportion = part(u128::from(hits));
+        if (proportion > heat.proportion || part(below) > heat.together) && u128::from(hits) > floor {
             bias.left_out.push(GroupShare { proportion, sites, hits });
         } else {
             bias.kept.extend(sites);
         }
     }
-    // Stable: equals stay in order of their first sites.
     bias.left_out.sort_by_key(|group| Reverse(group.hits));
     bias
 }
@@ -187,8 +206,24 @@ mod tests {
 
     #[test]
     fn what_hardly_runs_is_kept() {
-        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, hits_a_run }).left_out.len();
+        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, together: 1.0, hits_a_run }).left_out.len();
         assert_eq!((at(0), at(19), at(20), at(29), at(30)), (2, 2, 1, 1, 0));
         assert_eq!(bias_by(&three(), Heat::default()).left_out, []);
+    }
+
+    #[test]
+    fn many_warm_groups_are_left_out_until_the_rest_is_small() {
+        // Ten groups of one site each; the first has 1,000 accesses, the tenth 10,000.
+        let sites = (1..=10_u64).map(|number| {
+            let name = format!("s{number}");
+            (key(&name), Belonging { hits: 1000 * number, ..belonging(true, &[&name]) })
+        });
+        let all = Invariants { runs: 1, sites: sites.collect(), ..Invariants::default() };
+        let kept = |together, hits_a_run| bias_by(&all, Heat { proportion: 0.3, together, hits_a_run }).kept.len();
+        // 1 + 2 + 3 of 55 are 11 %.
+        let rows = [(1.0, 0, 10), (0.12, 0, 3), (0.05, 0, 1), (0.01, 0, 0), (0.01, 4000, 4), (0.01, 10_000, 10)];
+        for (together, hits_a_run, expected) in rows {
+            assert_eq!(kept(together, hits_a_run), expected, "{together} {hits_a_run}");
+        }
     }
 }

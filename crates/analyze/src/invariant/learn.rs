@@ -1,8 +1,8 @@
 //! Invariants from one recorded run.
 //!
 //! Paper: section 3.2. One pass over the events in their merged order. All accesses count: plain ones, atomic ones, failed
-//! compare-exchanges too, and of copies and fills the first [`MOST_BYTES`] bytes. What a `free` gives back, and what
-//! an allocation hands out, begins anew. This is what the runtime does when it learns, so both give the same sets for the
+//! compare-exchanges too, and of copies and fills the first [`MOST_BYTES`] bytes. A thread that has slept on the word of its last atomic
+//! operation goes on with it: that counts once more. What a `free` gives back, and what an allocation hands out, begins anew. This is what the runtime does when it learns, so both give the same sets for the
 //! same order of events.
 //!
 //! Cannot see: sites that were not recorded (a survey may have left them out), and that the stack of a thread was
@@ -32,6 +32,8 @@ pub fn learn(
     let mut learner = Learner::new(colours);
     // Sizes of heap blocks. Only looked up.
     let mut blocks: FxHashMap<u64, u64> = FxHashMap::default();
+    // The last atomic operation of each thread: address, size and site. Only looked up.
+    let mut atomics: FxHashMap<u32, (u64, u64, Option<u32>)> = FxHashMap::default();
     for event in process.events() {
         match event.body {
             EventBody::Alloc { addr, size } => {
@@ -44,10 +46,21 @@ pub fn learn(
                 }
             }
             EventBody::Access { .. } | EventBody::Range { .. } | EventBody::Atomic { .. } => {
-                if let Some(access) = process.access(&event)
-                    && let Some(site) = learner.site(event.place, key)
+                if let Some(access) = process.access(&event) {
+                    let site = learner.site(event.place, key);
+                    if matches!(event.body, EventBody::Atomic { .. }) {
+                        atomics.insert(event.thread.0, (access.addr, access.size, site));
+                    }
+                    if let Some(site) = site {
+                        learner.access(site, event.thread.0, access.addr, access.size);
+                    }
+                }
+            }
+            EventBody::FutexWaitEnd { addr, .. } => {
+                if let Some(&(word, size, Some(site))) = atomics.get(&event.thread.0)
+                    && word == addr.0
                 {
-                    learner.access(site, event.thread.0, access.addr, access.size);
+                    learner.access(site, event.thread.0, word, size);
                 }
             }
             _ => {}
@@ -184,6 +197,7 @@ mod tests {
         Range { thread: u32, addr: u64, size: u64 },
         Alloc { thread: u32, addr: u64, size: u64 },
         Free { thread: u32, addr: u64 },
+        Slept { thread: u32, addr: u64 },
     }
 
     /// The steps as a trace of a run under control: each is the next event of all.
@@ -206,6 +220,9 @@ mod tests {
                 }
                 Step::Alloc { thread, addr, size } => {
                     streams.entry(thread).or_default().wide(K::Alloc, time, code, [addr, size, 0]);
+                }
+                Step::Slept { thread, addr } => {
+                    streams.entry(thread).or_default().wide(K::FutexWaitEnd, time, code, [object(addr, 0), 0, 0]);
                 }
                 Step::Free { thread, addr } => {
                     streams.entry(thread).or_default().wide(K::Free, time, code, [addr, 0, 0]);
@@ -235,9 +252,19 @@ mod tests {
     fn naive(steps: &[Step]) -> Invariants {
         let (mut memory, mut blocks) = (Naive::default(), BTreeMap::new());
         let mut all = Invariants { runs: 1, ..Invariants::default() };
+        let mut atomics = BTreeMap::new();
         for step in steps {
             let (thread, site, addr, size) = match *step {
-                Step::Access { thread, site, addr } => (thread, site, addr, SIZES[site as usize]),
+                Step::Access { thread, site, addr } => {
+                    if site == ATOMIC {
+                        atomics.insert(thread, addr);
+                    }
+                    (thread, site, addr, SIZES[site as usize])
+                }
+                Step::Slept { thread, addr } if atomics.get(&thread) == Some(&addr) => {
+                    (thread, ATOMIC, addr, SIZES[ATOMIC as usize])
+                }
+                Step::Slept { .. } => continue,
                 Step::Range { thread, addr, size } => (thread, RANGE, addr, size.min(MOST_BYTES)),
                 Step::Alloc { addr, size, .. } => {
                     blocks.insert(addr, size);
@@ -273,6 +300,7 @@ mod tests {
             2 => (0..3_u32, addr(), 0..40_u64).prop_map(|(thread, addr, size)| Step::Range { thread, addr, size }),
             1 => (0..3_u32, 0..3_u64, 1..16_u64)
                 .prop_map(|(thread, at, size)| Step::Alloc { thread, addr: HEAP + 8 * at, size }),
+            2 => (0..3_u32, addr()).prop_map(|(thread, addr)| Step::Slept { thread, addr }),
             1 => (0..3_u32, 0..3_u64).prop_map(|(thread, at)| Step::Free { thread, addr: HEAP + 8 * at }),
         ]
     }

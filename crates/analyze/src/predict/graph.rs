@@ -200,7 +200,8 @@ impl<'h> Graph<'h> {
         self.contended[variable as usize]
     }
 
-    /// The first event that writes a variable.
+    /// The first event that writes a variable, as an initialisation does. There is none where the thread that writes was the last to read:
+    /// who changes a value has found one there.
     pub fn first_write(&self, variable: u32) -> Option<EventNo> {
         Some(self.first_write[variable as usize]).filter(|event| *event != NONE)
     }
@@ -289,6 +290,8 @@ struct Touched {
     first: u32,
     several: bool,
     written: bool,
+    /// One more than the number of the last thread that read it.
+    reader: u32,
 }
 
 impl Touched {
@@ -366,10 +369,13 @@ impl Build {
                     first => touched.several |= first != u32::from(event.thread) + 1,
                 }
                 if op.writes() {
+                    if !touched.written && touched.reader != u32::from(event.thread) + 1 {
+                        self.first_write[event.target as usize] = number;
+                    }
                     touched.written = true;
                     self.last_write[event.target as usize] = number;
-                    let first = &mut self.first_write[event.target as usize];
-                    *first = (*first).min(number);
+                } else {
+                    touched.reader = u32::from(event.thread) + 1;
                 }
             }
             Op::Acquire | Op::AcquireShared => {
@@ -491,5 +497,19 @@ mod tests {
         assert_eq!(graph.of_variable(2), &[] as &[EventNo]);
         assert_eq!(graph.first_write(1), Some(1));
         assert_eq!(graph.first_write(2), None);
+    }
+
+    #[test]
+    fn who_changes_what_it_has_read_does_not_initialise() {
+        let rows = [
+            ("T0 w x; T1 r x", Some(0)),
+            ("T1 r x; T0 w x", Some(1)),
+            ("T0 r x; T0 w x; T1 r x; T1 w x", None),
+            ("T0 r x; T1 r x; T0 w x; T1 w x", Some(2)),
+        ];
+        for (text, first) in rows {
+            let history = parse(text);
+            assert_eq!(Graph::new(&history, 64).first_write(0), first, "{text}");
+        }
     }
 }

@@ -43,7 +43,7 @@ impl Access {
 pub enum At {
     /// Anywhere.
     Any,
-    /// It is the variable's first write.
+    /// It is the variable's first write ([`super::graph::Graph::first_write`]).
     First,
     /// It is the variable's last write: a block that is freed, a thing that is torn down.
     Last,

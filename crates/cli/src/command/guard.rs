@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use selvedge_analyze::invariant::group::{FELT, Heat};
+use selvedge_analyze::invariant::group::Heat;
 use selvedge_drive::guard::choose::{Choice, choose};
 use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
 use selvedge_drive::guard::deploy::{Deployed, deploy};
@@ -57,15 +57,18 @@ pub(crate) fn run(args: &GuardArgs) -> Result<u8, Failure> {
     Ok(if stop.is_set() { 130 } else { end.outcome().exit_code() })
 }
 
+/// Groups that are left out and told one by one.
+const GROUPS_TOLD: usize = 5;
+
 /// The guard that was asked for; says what is not guarded.
 fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Failure> {
     let mut invariants = load(file).map_err(|error| Failure::usage(&error))?;
     mark_asked(&mut invariants, images);
-    let heat = (!args.all).then_some(Heat { proportion: args.bias, hits_a_run: FELT });
+    let heat = (!args.all).then_some(Heat::above(args.bias));
     let selection = guarding::selection(&args.only, &args.except)?;
     guarding::say_idle(&selection, &invariants);
     let chosen = choose(&invariants, &Choice { heat, selection, asked_only: args.asked });
-    for group in &chosen.left_out {
+    for group in chosen.left_out.iter().take(GROUPS_TOLD) {
         let first = group.sites.first().map_or("", |key| key.0.as_str());
         note(&format!(
             "left out: {} with {:.0} % of all shared accesses ({first}, …): they would slow the program down; \
@@ -73,6 +76,13 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
             counted(group.sites.len(), "site"),
             group.proportion * 100.0
         ));
+    }
+    let rest = chosen.left_out.get(GROUPS_TOLD..).unwrap_or_default();
+    if !rest.is_empty() {
+        let sites: usize = rest.iter().map(|group| group.sites.len()).sum();
+        let share: f64 = rest.iter().map(|group| group.proportion * 100.0).sum();
+        let groups = counted(rest.len(), "more group");
+        note(&format!("left out: {groups} of {}, together with {share:.0} %", counted(sites, "site")));
     }
     if !chosen.loosened.is_empty() {
         note(&format!(

@@ -277,7 +277,7 @@ pub fn train(
         trained.add(outcome, options.schedules.strategy(number).is_some(), run);
         trained.elapsed = begin.elapsed();
         each(&trained);
-        if options.until_converged && converge::is_converged(&trained.curve, None) {
+        if options.until_converged && converge::is_enough(&trained.curve, trained.elapsed) {
             trained.converged = true;
             break;
         }

@@ -9,7 +9,8 @@
 //!   holds a lock that another waits for closes a circle too, if nothing better explains the hang.
 //! - A **lost wake-up**: a thread waits for a condition, futex or semaphore, and a wake-up came when nobody
 //!   waited, or nobody is left to send one. A semaphore keeps its posts, so those are never lost.
-//! - Otherwise it is **stuck**, and the report says what every thread does.
+//! - Otherwise it is **stuck**, and the report says what every thread does. So it is where several threads sleep on futexes of their own
+//!   to which no wake-up was sent: locks whose word is not that of the futex look so.
 //!
 //! Who holds a lock that is made of atomics and futexes (Rust's own) is presumed from how its word was changed, and
 //! called so. Cannot see: who holds a lock whose word is not that of the futex (parking_lot's), who would have sent a
@@ -22,7 +23,7 @@ mod finding;
 mod text;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_events::interpose::Family;
 use selvedge_events::{Mode, Primitive, ThreadIx};
@@ -230,7 +231,8 @@ impl Hang {
         if cycle.is_empty() && lost.is_none() {
             cycle = nested(&graph, &threads);
         }
-        if cycle.is_empty() && lost.is_none() {
+        // Several that sleep on words of their own look like threads that hold what the others want.
+        if cycle.is_empty() && lost.is_none() && sleepers(&threads) < 2 {
             lost = maker.lost(&threads, false);
         }
         let kind = match (cycle.is_empty(), &lost) {
@@ -247,6 +249,11 @@ impl Hang {
             },
         };
         Some(Hang { kind, threads, cycle: cycle.into_iter().map(link).collect(), lost })
+    }
+
+    /// Words of which each has a thread that sleeps on it, with nobody known to hold it.
+    pub fn sleepers(&self) -> usize {
+        sleepers(&self.threads)
     }
 
     /// A thread of it.
@@ -277,6 +284,12 @@ impl BlockedThread {
     pub fn held(&self, lock: u64) -> Option<&HeldLock> {
         self.holds.iter().find(|held| held.lock.addr == lock)
     }
+}
+
+fn sleepers(threads: &[BlockedThread]) -> usize {
+    let waits = threads.iter().filter_map(BlockedThread::wait);
+    let futexes = waits.filter(|wait| wait.what == WaitKind::Futex && wait.held_by.is_empty());
+    futexes.filter_map(|wait| Some(wait.object.as_ref()?.addr)).collect::<BTreeSet<u64>>().len()
 }
 
 struct Maker<'a> {

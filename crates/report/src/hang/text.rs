@@ -136,6 +136,12 @@ impl Hang {
                 let waits = waiter.wait().map(phrase).unwrap_or_default();
                 format!("{} {waits}, which {} took and has ended with", waiter.name, ender.name)
             }
+            _ if self.sleepers() > 1 => format!(
+                "{} threads sleep, each until another one wakes it, and nobody is left who could: most likely they hold locks that the \
+                 others want. Who holds which cannot be seen where a lock's word is not the one that is slept on (parking_lot's). What every \
+                 thread does:",
+                self.sleepers()
+            ),
             _ => {
                 let running = self.threads.iter().any(|thread| thread.state == ThreadState::Running);
                 let what = if running { "The process does not end" } else { "No thread can go on" };

@@ -73,6 +73,9 @@ const fn bit(signal: u32) -> u64 {
 
 /// Lines of a long range that are looked at.
 const LINES: u64 = 64;
+/// What comes without an entry of its own takes as long as so many checks, and these lines as long as one.
+const ENTRY_WEIGHT: i32 = 4;
+const LINES_OF_A_CHECK: i32 = 2;
 /// How long the owner of an announcement that was met waits for who met it.
 const PATIENCE_NS: u64 = 100_000_000;
 /// How long it then waits for the other's access, so that its effect can be seen.
@@ -135,6 +138,12 @@ pub struct Own {
 #[inline(always)]
 pub fn is_on() -> bool {
     NOISE.load(Ordering::Relaxed) != 0
+}
+
+/// Whether all that is to be known of locks is who holds them: whoever detects does nothing else (`lifecycle::intervene`), and no section ends at one.
+#[inline(always)]
+pub fn only_holds() -> bool {
+    is_on() && !sections::is_on()
 }
 
 fn plan() -> Option<&'static Noise<'static>> {
@@ -379,11 +388,11 @@ fn sectioned(access: Access, site: u32, reads: bool) {
 #[inline(never)]
 fn any(access: Access, site: u32) {
     let class = class_of(site);
-    let due = arch::due(class as usize) - 1;
-    arch::set_due(class as usize, due);
     let first = access.addr >> slots::LINE_SHIFT;
     let last = access.addr.saturating_add(access.size - 1) >> slots::LINE_SHIFT;
     let lines = (last - first + 1).min(LINES);
+    let due = arch::due(class as usize) - (ENTRY_WEIGHT + lines as i32 / LINES_OF_A_CHECK);
+    arch::set_due(class as usize, due);
     if lines <= last - first {
         log::count(LogCounter::LongRanges, 1);
     }

@@ -30,12 +30,12 @@ fn before(kind: OpKind, addr: u64, size: u64, site: u32) -> u64 {
     if gate::is_on() {
         crate::enforce::give(site & !POINT_AFTER);
         gate::point(Arrival::access(kind, addr, site & !POINT_AFTER));
-        guard::access(addr, size, site & !POINT_AFTER);
+        guard::atomic(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
         crate::enforce::access(site & !POINT_AFTER);
         stream::look(addr, size);
     } else {
-        guard::access(addr, size, site & !POINT_AFTER);
+        guard::atomic(addr, size, site & !POINT_AFTER);
         heal::access(addr, size, site & !POINT_AFTER);
         crate::enforce::access(site & !POINT_AFTER);
         let access = detect::slots::Access { addr, size, writes: kind != OpKind::Read, atomic: true };

@@ -161,11 +161,13 @@ impl Slot {
         }
     }
 
-    /// Whether stalling for this pair has not paid: many stalls ended by the time, few or none by the awaited access.
-    pub fn is_mute(self, most: u32) -> bool {
+    /// Whether stalling for this pair does not pay: `most` stalls ended by the time or it came `usual` times, and few or none
+    /// ended by the awaited access.
+    pub fn is_mute(self, most: u32, usual: u32) -> bool {
         let get = |by: usize| word32(self.0 + by).load(Ordering::Relaxed);
-        let (resolved, in_vain) = (get(20), get(24).saturating_add(get(28)));
+        let (count, resolved, in_vain) = (get(16), get(20), get(24).saturating_add(get(28)));
         in_vain >= most.saturating_add(resolved.saturating_mul(4))
+            || count >= usual.saturating_add(resolved.saturating_mul(4))
     }
 }
 
@@ -197,6 +199,22 @@ impl Ended {
     }
 }
 
+/// The slots where a key may be, first the one where it is looked for first.
+fn places(key: u64) -> impl Iterator<Item = Slot> {
+    let (first, slots) = (SLOTS_AT.load(Ordering::Relaxed), SLOTS.load(Ordering::Relaxed));
+    let slots = if first == 0 { 0 } else { slots };
+    let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32;
+    let at = move |probe: u32| Slot(first + (hash.wrapping_add(probe) & slots.wrapping_sub(1)) as usize * SLOT);
+    (0..slots.min(256)).map(at)
+}
+
+/// The slot of a pair, where it was noted.
+pub fn find(what: Note, site: u32, (other, own): (u32, bool)) -> Option<Slot> {
+    let key = key(what, site, other, own);
+    let there = |slot: &Slot| word64(slot.0).load(Ordering::Acquire);
+    places(key).find(|slot| matches!(there(slot), 0) || there(slot) == key).filter(|slot| there(slot) == key)
+}
+
 /// Notes a pair; `None` where there is no room.
 pub fn note(
     what: Note,
@@ -206,14 +224,11 @@ pub fn note(
     thread: u32,
     other_thread: u32,
 ) -> Option<Slot> {
-    let (first, slots) = (SLOTS_AT.load(Ordering::Relaxed), SLOTS.load(Ordering::Relaxed));
-    if first == 0 || slots == 0 {
+    if SLOTS_AT.load(Ordering::Relaxed) == 0 {
         return None;
     }
     let key = key(what, site, other, own);
-    let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32;
-    for probe in 0..slots.min(256) {
-        let slot = Slot(first + (hash.wrapping_add(probe) & (slots - 1)) as usize * SLOT);
+    for slot in places(key) {
         let place = word64(slot.0);
         let mut there = place.load(Ordering::Acquire);
         if there == 0 {

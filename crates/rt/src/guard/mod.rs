@@ -10,9 +10,9 @@
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
-//! - A pair that only ever timed out is no longer stalled for (`MUTE`): it is noted and goes on. So is any pair while
-//!   all stalls in vain together have taken more than a second and an eighth of the run (`is_patient`): a table that is
-//!   all wrong makes a program a little slower, and no more.
+//! - A pair that only ever timed out is no longer stalled for (`MUTE`), nor one that comes all the time: it goes on, and as an access that
+//!   belongs from then on, on the short way. Any pair goes on while all stalls in vain together have taken more than a tenth of a
+//!   second and a hundredth of the run (`is_patient`): a table that is all wrong makes a program a little slower, and no more.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
 //! NOTE \[Hooks come first\]
@@ -62,8 +62,10 @@ static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 const MUTE: u32 = 8;
 /// Stalls for pairs that the log has no room for, all together: whether they pay is not known.
 const UNLOGGED: u32 = 64;
-/// Time that may be stalled in vain, beside an eighth of the run.
-const PATIENCE_NS: u64 = 1_000_000_000;
+/// Violations by one pair that are too many for a bug, unless its stalls paid: then it was not met in training.
+const USUAL: u32 = 256;
+/// Time that may be stalled in vain, beside a hundredth of the run.
+const PATIENCE_NS: u64 = 100_000_000;
 /// Accesses that may interrupt the guard at work before its frame is taken for gone.
 const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
@@ -325,6 +327,32 @@ pub fn access(addr: u64, size: u64, id: u32) {
     }
 }
 
+/// The same for an atomic operation, which the thread may come back to after it has slept.
+#[inline]
+pub fn atomic(addr: u64, size: u64, id: u32) {
+    if is_on() {
+        let site = site_of(id);
+        if let Some(state) = thread_state::current_or_adopt() {
+            state.last_atomic = (addr, size, site);
+        }
+        if site != 0 {
+            at_site(addr, size, site);
+        }
+    }
+}
+
+/// The thread has slept on a word, and goes on with what it went to sleep in: code that was not compiled by us, such as the
+/// contended path of Rust's mutex, takes the lock then. Where that was an atomic operation at a guarded site, it comes now.
+pub fn awoken(word: u64) {
+    if is_on()
+        && let Some(&mut ThreadState { last_atomic: (addr, size, site), .. }) = thread_state::current()
+        && addr == word
+        && site != 0
+    {
+        at_site(addr, size, site);
+    }
+}
+
 /// Before an access at a guarded site: stalls where it may not come now.
 #[inline(never)]
 pub fn at_site(addr: u64, size: u64, site: u32) {
@@ -438,16 +466,22 @@ fn stalled(slot: Option<log::Slot>, ns: u64, ended: Ended) {
 /// Whether stalls may still be made. Under control they cost no time.
 fn is_patient(now: u64) -> bool {
     let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
-    gate::is_on() || IN_VAIN.load(Ordering::Relaxed) <= PATIENCE_NS + run / 8
+    gate::is_on() || IN_VAIN.load(Ordering::Relaxed) <= PATIENCE_NS + run / 100
 }
 
 /// Whether a pair is no longer stalled for.
 fn is_mute(slot: Option<log::Slot>) -> bool {
     static MADE: AtomicU32 = AtomicU32::new(0);
     match slot {
-        Some(slot) => slot.is_mute(MUTE),
+        Some(slot) => slot.is_mute(MUTE, USUAL),
         None => MADE.load(Ordering::Relaxed) >= UNLOGGED || MADE.fetch_add(1, Ordering::Relaxed) >= UNLOGGED,
     }
+}
+
+/// Whether a pair that does not belong is no longer stalled for, so that it need not be looked at any more.
+fn is_given_up(site: u32, before: u32, own: bool) -> bool {
+    FLAGS.load(Ordering::Relaxed) & FLAG_WATCH == 0
+        && log::find(Note::Violation, site, (before, own)).is_some_and(|slot| slot.is_mute(MUTE, USUAL))
 }
 
 /// Looks at every location of an access, then records it there. Where it must not come now, it is recorded nowhere.

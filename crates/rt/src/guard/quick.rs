@@ -4,14 +4,14 @@
 //! What an access makes of a cell, and whether it belongs, follows from the cell's value, the site and the thread: a *step*.
 //! Each thread remembers some of its steps, so that most accesses look at one word of the program's past, compare it, and
 //! exchange it for the next one. Nothing is approximated: a step that is not remembered is worked out, one that does not
-//! belong is never remembered, and whatever is not one word of one shape takes the long way.
+//! belong is never remembered before nobody is stalled for it any more, and whatever is not one word of one shape takes the long way.
 //!
 //! Budget: about thirty instructions; one locked one where the cell changes, none where it does not.
 
 use core::sync::atomic::Ordering;
 
 use super::recorder::{self, REGION_SHIFT};
-use super::{How, at_site, attempt, belongs, table};
+use super::{How, at_site, attempt, belongs, is_given_up, table};
 use crate::thread_state::{self, ThreadState};
 
 /// Steps that a thread remembers.
@@ -201,7 +201,7 @@ fn shift(site: u32) -> i64 {
 /// Works a step out; `None` where the access does not belong.
 fn step(state: &mut ThreadState, now: u64, site: u32) -> Option<u64> {
     let reading = recorder::read(now, state.mark, site);
-    if !belongs(site, reading.before, reading.own) {
+    if !belongs(site, reading.before, reading.own) && !is_given_up(site, reading.before, reading.own) {
         return None;
     }
     state.steps.remember(now, site, reading.after);

@@ -9,7 +9,7 @@ use selvedge_sched::OpKind;
 use super::Reg;
 use super::clock::{self, random};
 use crate::gate::{self, Arrival, model, time};
-use crate::{lifecycle, real, sink, stream, sys};
+use crate::{guard, lifecycle, real, sink, stream, sys};
 
 const SYS_CLONE: usize = 56;
 const SYS_FORK: usize = 57;
@@ -127,6 +127,9 @@ fn futex(args: [Reg; 6], pc: Reg, go: impl Fn() -> Reg) -> Reg {
             stream::unpend();
             let failed = u16::from(result as isize == -1);
             stream::emit(EventKind::FutexWaitEnd, pc, [pack::object(word as u64, failed), 0, 0]);
+            let error = sys::errno();
+            guard::awoken(word as u64);
+            sys::set_errno(error);
             result
         }
         // WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, UNLOCK_PI, WAKE_BITSET

@@ -1,17 +1,23 @@
 //! Accesses after the kernels of several variables in the corpus.
 
 use super::*;
-use crate::invariant::accesses::{Access, LockEvent};
+use crate::invariant::accesses::{Access, LockEvent, ThreadEvent};
 
 /// Steps such as `1w3@0+8`: thread 1 writes at site 3, in block 0 at offset 8. `g` is the image instead of a block, `s` a stack. Several
-/// offsets, `0+8,12`, are one access to all. A location has four bytes, one whose offset ends in `l` eight. `1+7` and `1-7` take and give lock 7.
+/// offsets, `0+8,12`, are one access to all. A location has four bytes, one whose offset ends in `l` eight. `1+7` and `1-7` take and give lock 7,
+/// `0m1` makes thread 1 and `0j1` waits for its end.
 fn run(text: &str) -> Run {
     let mut run = Run::default();
     let mut numbers: BTreeMap<(Home, u64), u64> = BTreeMap::new();
     for (step, index) in text.split_whitespace().zip(0..) {
-        let at = step.find(['r', 'w', 'u', '+', '-']).expect("a kind");
+        let at = step.find(['r', 'w', 'u', '+', '-', 'm', 'j']).expect("a kind");
         let thread: u32 = step[..at].parse().expect("a thread");
         let (kind, rest) = step[at..].split_at(1);
+        if matches!(kind, "m" | "j") {
+            let other = rest.parse().expect("a thread");
+            run.threads.push(ThreadEvent { thread, index, other, made: kind == "m" });
+            continue;
+        }
         let Some((site, place)) = rest.split_once('@') else {
             let lock = rest.parse().expect("a lock");
             run.locks.push(LockEvent { thread, operation: 0, index, lock, site: None, acquires: kind == "+" });
@@ -124,6 +130,28 @@ fn a_critical_section_is_near_however_long() {
     };
     assert_eq!(has(&text(true)), Some(4));
     assert_eq!(has(&text(false)), None);
+}
+
+/// Whether the endpoint is valid is tested, and its buffer used if it is; closing clears both. Main sets one of them up and looks at it.
+#[test]
+fn who_tests_does_not_always_use() {
+    let used = "0w9@g+72l 0m1 0m2 1r1@g+64 1r2@g+72l 2w3@g+64 2w4@g+72l 0j1 0j2 0r8@g+72l";
+    let late = "0w9@g+72l 0m1 0m2 2w3@g+64 2w4@g+72l 1r1@g+64 0j1 0j2 0r8@g+72l";
+    let colour = vec![(1, 8), (2, 0), (3, 8), (4, 0), (8, 0), (9, 0)];
+    assert_eq!(found(&[used, late], 4), vec![colour]);
+    // Where the use hardly ever comes, they do not belong together.
+    assert_eq!(found(&[used, late, late, late, late], 4), Vec::<Vec<(u32, i32)>>::new());
+}
+
+/// A new context looks at the runtime's state, counts itself under the lock and uses the atoms; who destroys the last one changes all three.
+/// No passing run shares more than two of them.
+#[test]
+fn what_one_run_shares_counts_in_all() {
+    let new = "1r1@g+64 1+7 1r2@g+68 1w3@g+68 1-7";
+    let up = format!("0m1 0m2 {new} 1r4@g+72l 2+7 2r5@g+68 2w6@g+68 2-7");
+    let down = format!("0m1 0m2 2+7 2r5@g+68 2w6@g+68 2w7@g+64 2w8@g+72l 2-7 {new}");
+    let found = found(&[&up, &down], 4);
+    assert_eq!(found, [[(1, 0), (2, -4), (3, -4), (5, -4), (6, -4), (7, 0)]]);
 }
 
 #[test]
