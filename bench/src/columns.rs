@@ -304,6 +304,9 @@ fn valgrind() -> Result<()> {
 /// Small runs that a guard learns from, before one of full size.
 pub const SMALL_LESSONS: usize = 60;
 
+/// Small recorded runs that a profile is made of.
+pub const PROFILED: usize = 5;
+
 /// Runs of full size that it learns from then.
 pub const WHOLE_LESSONS: usize = 6;
 
@@ -387,8 +390,11 @@ impl Runner {
     /// is to be one of the size that is measured.
     pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self, bool) -> Result<T>) -> Result<()> {
         // Orders that only a large input has would stall the guarded runs.
-        let (learning, runs, whole) =
-            if self.mode == Mode::Enforce { (Mode::Record, 1, 0) } else { (Mode::Learn, SMALL_LESSONS, WHOLE_LESSONS) };
+        let (learning, runs, whole) = if self.mode == Mode::Enforce {
+            (Mode::Record, PROFILED, 0)
+        } else {
+            (Mode::Learn, SMALL_LESSONS, WHOLE_LESSONS)
+        };
         let mode = std::mem::replace(&mut self.mode, learning);
         let result = self.begin().and_then(|()| {
             (0..runs).try_for_each(|_| job(self, false).map(drop))?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use selvedge_analyze::atomicity::heat::cool;
 use selvedge_drive::enforce::deploy::counted;
 use selvedge_events::enforce::Counter;
 use serde::Serialize;
@@ -19,6 +20,8 @@ pub const BESIDE: [&str; 3] = ["disarmed", "enforce", "tsan"];
 pub struct Locked {
     /// Pairs in the profile that no lock of the program keeps.
     pub pairs: usize,
+    /// Of these, those that would cost too much.
+    pub left_out: usize,
     /// Locks taken.
     pub taken: u64,
     /// Locks waited for.
@@ -31,7 +34,8 @@ impl Locked {
     /// Of a run that left its logs below a folder.
     pub fn of_run(dir: &Path, profile: &Path) -> Option<Locked> {
         let profile = selvedge_drive::enforce::file::load(profile).ok()?;
-        let mut locked = Locked { pairs: profile.atomic_pairs().count(), ..Locked::default() };
+        let (pairs, left_out) = (profile.atomic_pairs().count(), cool(&profile).1.pairs());
+        let mut locked = Locked { pairs, left_out, ..Locked::default() };
         for logs in std::fs::read_dir(dir.join("guard")).ok()?.flatten() {
             for (counter, count) in counted(&logs.path()) {
                 match counter {

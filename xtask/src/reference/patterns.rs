@@ -25,7 +25,7 @@ adjacent = false                 # the two events are next at once
 reordered = false                # only where it did not happen in this order
 distinct = false                 # only where all events are of different places in the source
 unless-race = false              # only where the two events cannot race
-at = "any-first-any"             # first: the variable's first write; last: its last; may be left out
+at = "any-first-any"             # first: the variable's first write, unless its thread was the last to read it; last: its last write; may be left out
 ```
 
 A pattern has two to sixteen events of at least two threads. *Scopes*: `region`, an announced region or an outermost critical section;

@@ -14,7 +14,9 @@
 //! - Lock sets are of lock objects while a run is read and of lock classes when it has been, so that runs can be merged. The lock
 //!   set of a pair is cut with that of its object first (rule Pairs), since classes would find more in common.
 //!
-//! [`Profile::merge`] takes the least atomicity and cuts lock sets: commutative, associative, idempotent.
+//! - How long pairs lasted and how often a variable was accessed is known too, so that [`super::heat`] can leave out what would cost too much.
+//!
+//! [`Profile::merge`] takes the least atomicity and cuts lock sets, and of times and numbers the most: commutative, associative, idempotent.
 //!
 //! Cost: constant for each access apart from the depth of its context and its locks; memory for each live
 //! object and thread, and for each pair of points.
@@ -89,6 +91,8 @@ pub struct Touch<'a> {
     pub context: &'a [Frame],
     /// The locks that were held.
     pub holds: &'a [Hold],
+    /// When, in nanoseconds from the beginning; 0 where that is not known.
+    pub at: u64,
 }
 
 /// The points of the deepest activation that two contexts of one thread share (figure 5, *frontier*); nothing if they share
@@ -116,11 +120,14 @@ pub struct Observed {
     pub atomicity: Atomicity,
     /// The locks that were held from one access to the other each time, and at all other accesses to the object.
     pub locks: BTreeSet<String>,
+    /// The time from one access to the other, all occurrences of a run together; the most of any run, in nanoseconds.
+    pub lasted: u64,
 }
 
 impl Observed {
     /// Another occurrence: `Z' = min(Z, α)`, `L' = L ∩ s`.
     fn cut(&mut self, other: &Observed) {
+        self.lasted = self.lasted.max(other.lasted);
         self.atomicity = self.atomicity.min(other.atomicity);
         self.locks.retain(|lock| other.locks.contains(lock));
     }
@@ -134,6 +141,8 @@ pub struct Variable {
     pub members: BTreeSet<String>,
     /// The locks that were held at every access.
     pub locks: BTreeSet<String>,
+    /// How often it was accessed; the most of any run.
+    pub accesses: u64,
     /// The accesses in the code that were seen to touch it.
     pub sites: BTreeSet<String>,
     /// Its pairs.
@@ -156,6 +165,8 @@ impl Variable {
 pub struct Profile {
     /// The program's name, for people.
     pub program: String,
+    /// How long the longest run took, in nanoseconds; 0 where no time is known.
+    pub time: u64,
     /// Its variables, by name.
     pub variables: BTreeMap<String, Variable>,
     /// By call that takes or gives back locks of the program, or waits: the classes of these locks.
@@ -168,6 +179,7 @@ impl Profile {
         if self.program.is_empty() || (!other.program.is_empty() && other.program < self.program) {
             self.program.clone_from(&other.program);
         }
+        self.time = self.time.max(other.time);
         for (call, locks) in &other.calls {
             self.calls.entry(call.clone()).or_default().extend(locks.iter().cloned());
         }
@@ -176,6 +188,7 @@ impl Profile {
                 self.variables.insert(name.clone(), theirs.clone());
                 continue;
             };
+            ours.accesses = ours.accesses.max(theirs.accesses);
             ours.members.extend(theirs.members.iter().cloned());
             ours.sites.extend(theirs.sites.iter().cloned());
             ours.locks.retain(|lock| theirs.locks.contains(lock));
@@ -210,13 +223,14 @@ pub struct Learner {
     without_frontier: u64,
 }
 
-/// Pairs by their labels, with their atomicity and locks.
-type Seen<L> = BTreeMap<(u32, u32), (Atomicity, BTreeSet<L>)>;
+/// Pairs by their labels, with their atomicity and locks, and how long they lasted.
+type Seen<L> = BTreeMap<(u32, u32), (Atomicity, BTreeSet<L>, u64)>;
 
 /// What the objects of one variable have shown, with numbers instead of names.
 #[derive(Debug, Default)]
 struct Done {
     locks: Option<BTreeSet<u32>>,
+    accesses: u64,
     pairs: Seen<u32>,
 }
 
@@ -236,6 +250,7 @@ struct Object {
 #[derive(Debug)]
 struct Last {
     time: u64,
+    at: u64,
     context: Vec<Frame>,
     holds: Vec<Hold>,
 }
@@ -293,8 +308,9 @@ impl Object {
             };
             match frontier(&last.context, touch.context) {
                 Some(key) => {
-                    let seen = self.pairs.entry(key).or_insert_with(|| (Atomicity::Top, both()));
+                    let seen = self.pairs.entry(key).or_insert_with(|| (Atomicity::Top, both(), 0));
                     seen.0 = seen.0.min(atomicity);
+                    seen.2 = seen.2.saturating_add(touch.at.saturating_sub(last.at));
                     if !seen.1.is_empty() {
                         let both = both();
                         seen.1.retain(|lock| both.contains(lock));
@@ -307,13 +323,15 @@ impl Object {
         if touch.access == Access::Write {
             self.writes.set(touch.thread, time);
         }
-        let last = Last { time, context: touch.context.to_vec(), holds: touch.holds.to_vec() };
+        let last = Last { time, at: touch.at, context: touch.context.to_vec(), holds: touch.holds.to_vec() };
         self.last.insert(touch.thread, last);
         found
     }
 
     /// Adds what is known at the object's end to its variable.
     fn end(self, done: &mut Done) {
+        // Its locks would be taken for objects of one thread too.
+        done.accesses = done.accesses.saturating_add(self.touches);
         if self.last.len() < 2 {
             return;
         }
@@ -323,15 +341,16 @@ impl Object {
             Some(locks) => locks.retain(|lock| classes.contains(lock)),
             None => done.locks = Some(classes),
         }
-        for (key, (atomicity, locks)) in self.pairs {
+        for (key, (atomicity, locks, lasted)) in self.pairs {
             let classes: BTreeSet<u32> = locks.intersection(&own).map(|lock| lock.0).collect();
             match done.pairs.get_mut(&key) {
                 Some(seen) => {
                     seen.0 = seen.0.min(atomicity);
+                    seen.2 = seen.2.saturating_add(lasted);
                     seen.1.retain(|lock| classes.contains(lock));
                 }
                 None => {
-                    done.pairs.insert(key, (atomicity, classes));
+                    done.pairs.insert(key, (atomicity, classes, lasted));
                 }
             }
         }
@@ -384,13 +403,14 @@ impl Learner {
             let (Some(locks), Some((name, members))) = (&done.locks, names.variables.get(*number as usize)) else {
                 continue;
             };
-            let mut variable = Variable { members: members.clone(), locks: lock_names(locks), ..Variable::default() };
-            for ((first, second), (atomicity, locks)) in &done.pairs {
+            let (members, accesses) = (members.clone(), done.accesses);
+            let mut variable = Variable { members, accesses, locks: lock_names(locks), ..Variable::default() };
+            for ((first, second), (atomicity, locks, lasted)) in &done.pairs {
                 let (Some(a), Some(b)) = (names.labels.get(*first as usize), names.labels.get(*second as usize)) else {
                     continue;
                 };
                 let key = PairKey { function: a.0.clone(), first: a.1.clone(), second: b.1.clone() };
-                let seen = Observed { atomicity: *atomicity, locks: lock_names(locks) };
+                let seen = Observed { atomicity: *atomicity, locks: lock_names(locks), lasted: *lasted };
                 match variable.pairs.get_mut(&key) {
                     Some(known) => known.cut(&seen),
                     None => {
@@ -435,7 +455,7 @@ mod tests {
         let mut learner = Learner::default();
         for entry in run {
             let Entry { thread, access, context, holds, .. } = entry;
-            let touch = Touch { thread: *thread, access: *access, context, holds };
+            let touch = Touch { thread: *thread, access: *access, context, holds, at: 0 };
             learner.touch(entry.variable, entry.object, &touch);
         }
         learner.finish(&names())
@@ -457,7 +477,8 @@ mod tests {
                 set.iter().map(|lock| names().locks[lock.0 as usize].clone()).collect::<BTreeSet<_>>()
             };
             let (name, members) = names().variables[object.0 as usize].clone();
-            let mut variable = Variable { members, locks: lock_names(&all), ..Variable::default() };
+            let of_it = run.iter().filter(|entry| entry.variable == object.0).count() as u64;
+            let mut variable = Variable { members, locks: lock_names(&all), accesses: of_it, ..Variable::default() };
             // One object of a class may show a pair several times with different lock objects: cut these first.
             let mut pairs: BTreeMap<PairKey, (Atomicity, BTreeSet<(u32, u64)>)> = BTreeMap::new();
             for (end, second) in trace.iter().enumerate().rev() {
@@ -486,7 +507,7 @@ mod tests {
                 *entry = (entry.0.min(atomicity), entry.1.intersection(&s).copied().collect());
             }
             for (key, (atomicity, locks)) in pairs {
-                variable.pairs.insert(key, Observed { atomicity, locks: lock_names(&locks) });
+                variable.pairs.insert(key, Observed { atomicity, locks: lock_names(&locks), lasted: 0 });
             }
             let variables = BTreeMap::from([(name, variable)]);
             profile.merge(&Profile { program: "p".into(), variables, ..Profile::default() });
@@ -591,6 +612,22 @@ mod tests {
     }
 
     #[test]
+    fn how_often_and_for_how_long_is_known() {
+        let mut learner = Learner::default();
+        for (thread, label, at) in [(0, 1, 100), (0, 2, 150), (1, 1, 200), (0, 1, 300), (0, 2, 310), (1, 2, 400)] {
+            let context = [Frame { activation: thread, label }];
+            let touch = Touch { thread: thread as u32, access: Access::Read, context: &context, holds: &[], at };
+            learner.touch(0, 0, &touch);
+        }
+        let profile = learner.finish(&names());
+        let lasted: Vec<(&str, u64)> =
+            profile.variables["x"].pairs.iter().map(|(key, seen)| (key.second.as_str(), seen.lasted)).collect();
+        assert_eq!(profile.variables["x"].accesses, 6);
+        // From 1 to 2 three times, in two threads; from 2 to 1 once.
+        assert_eq!(lasted, [("2", 50 + 10 + 200), ("1", 150)]);
+    }
+
+    #[test]
     fn what_one_thread_touches_says_nothing() {
         let alone = [plain(0, Access::Write, 1, &[]), plain(0, Access::Write, 2, &[])];
         assert_eq!(learn(&alone).variables.len(), 0);
@@ -602,7 +639,7 @@ mod tests {
         let context = |thread: u32| [Frame { activation: u64::from(thread), label: 1 }];
         let touch = |learner: &mut Learner, thread| {
             let context = context(thread);
-            learner.touch(0, 0, &Touch { thread, access: Access::Read, context: &context, holds: &[] });
+            learner.touch(0, 0, &Touch { thread, access: Access::Read, context: &context, holds: &[], at: 0 });
         };
         touch(&mut learner, 0);
         touch(&mut learner, 1);

@@ -1,19 +1,22 @@
 //! A profile as text, one fact a line, sorted: two profiles are compared with `diff`.
 //!
 //! ```text
-//! file     = "selvedge-atomicity 1" NL *line
+//! file     = "selvedge-atomicity 2" NL *line
 //! line     = "program" SP name
+//!          | "time" SP number                             nanoseconds of the longest run; may be left out
 //!          | "call" SP name *( SP lock )                  a call that takes or gives back locks of these classes
 //!          | "variable" SP name                           what follows is about it
 //!          | "member" SP name                             a variable that is part of it
 //!          | "locks" *( SP name )                         held at every access
+//!          | "accesses" SP number                         in a run, the most; may be left out
 //!          | "site" SP name                               an access in the code that touches it
 //!          | "pair" SP atomicity SP function SP first SP second *( SP lock )
+//!          | "lasted" SP number                           that pair, nanoseconds in a run, the most; may be left out
 //!          | "#" anything | ""                            passed over
 //! atomicity = "none" | "read" | "exclusive" | "top"
 //! ```
 //!
-//! In names, blanks, control characters and `%` are `%XX` for each byte; the empty name is `%`. To have a pair left alone, write `none`: a
+//! Version 1 is the same without numbers, and is read too. In names, blanks, control characters and `%` are `%XX` for each byte; the empty name is `%`. To have a pair left alone, write `none`: a
 //! merge with further runs keeps it so.
 
 use std::collections::BTreeSet;
@@ -21,8 +24,9 @@ use std::fmt::Write as _;
 
 use super::profile::{Atomicity, Observed, PairKey, Profile, Variable};
 
-/// The first line.
-const HEADER: &str = "selvedge-atomicity 1";
+/// The first line, and that of the version before.
+const HEADER: &str = "selvedge-atomicity 2";
+const OLD_HEADER: &str = "selvedge-atomicity 1";
 
 /// Why text is not a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,10 +43,10 @@ pub struct ProfileError {
 #[non_exhaustive]
 pub enum ProfileProblem {
     /// It is something else, or of another version.
-    #[error("expected \"selvedge-atomicity 1\"; a file of another version needs another Selvedge")]
+    #[error("expected \"selvedge-atomicity 2\"; a file of another version needs another Selvedge")]
     Header,
     /// The first word is none of those that begin a line.
-    #[error("expected program, call, variable, member, locks, site or pair")]
+    #[error("expected program, time, call, variable, member, locks, accesses, site, pair or lasted")]
     Word,
     /// Too many or too few words.
     #[error("too many or too few words")]
@@ -53,6 +57,12 @@ pub enum ProfileProblem {
     /// It was there before.
     #[error("this is there already")]
     Again,
+    /// It is no number, or zero.
+    #[error("expected a number above zero")]
+    Number,
+    /// It is about a pair, and there is none before it.
+    #[error("a line about a pair before the first pair of its variable")]
+    NoPair,
     /// It is no atomicity.
     #[error("expected none, read, exclusive or top")]
     Atomicity,
@@ -65,6 +75,9 @@ impl Profile {
     /// The profile as text.
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\nprogram {}\n", escape(&self.program));
+        if self.time > 0 {
+            let _ = writeln!(text, "time {}", self.time);
+        }
         for (call, locks) in &self.calls {
             let _ = writeln!(text, "call {}{}", escape(call), words(locks));
         }
@@ -74,6 +87,9 @@ impl Profile {
                 let _ = writeln!(text, "member {}", escape(member));
             }
             let _ = writeln!(text, "locks{}", words(&variable.locks));
+            if variable.accesses > 0 {
+                let _ = writeln!(text, "accesses {}", variable.accesses);
+            }
             for site in &variable.sites {
                 let _ = writeln!(text, "site {}", escape(site));
             }
@@ -81,6 +97,9 @@ impl Profile {
                 let [function, first, second] = [&key.function, &key.first, &key.second].map(|name| escape(name));
                 let locks = words(&seen.locks);
                 let _ = writeln!(text, "pair {} {function} {first} {second}{locks}", seen.atomicity);
+                if seen.lasted > 0 {
+                    let _ = writeln!(text, "lasted {}", seen.lasted);
+                }
             }
         }
         text
@@ -92,7 +111,7 @@ impl Profile {
     /// With the line and what is wrong there.
     pub fn from_text(text: &str) -> Result<Profile, ProfileError> {
         let mut lines = text.lines().enumerate();
-        if lines.next().map(|(_, line)| line) != Some(HEADER) {
+        if !lines.next().is_some_and(|(_, line)| [HEADER, OLD_HEADER].contains(&line)) {
             return Err(ProfileError { line: 1, problem: ProfileProblem::Header });
         }
         let mut reading = Reading::default();
@@ -112,6 +131,8 @@ struct Reading {
     /// The variable that lines are about.
     open: Option<(String, Variable)>,
     has_locks: bool,
+    /// The pair that a line may be about.
+    pair: Option<PairKey>,
 }
 
 impl Reading {
@@ -123,7 +144,24 @@ impl Reading {
         let mut words = line.split(' ');
         let word = words.next().unwrap_or_default();
         let rest = words.map(unescape);
+        let pair = self.pair.take();
         match word {
+            "time" => {
+                if std::mem::replace(&mut self.profile.time, number(rest)?) > 0 {
+                    return Err(Again);
+                }
+            }
+            "accesses" => {
+                let (_, variable) = self.open.as_mut().ok_or(NoVariable)?;
+                if std::mem::replace(&mut variable.accesses, number(rest)?) > 0 {
+                    return Err(Again);
+                }
+            }
+            "lasted" => {
+                let (_, variable) = self.open.as_mut().ok_or(NoVariable)?;
+                let seen = pair.and_then(|key| variable.pairs.get_mut(&key)).ok_or(ProfileProblem::NoPair)?;
+                seen.lasted = number(rest)?;
+            }
             "program" => {
                 if std::mem::replace(&mut self.has_program, true) {
                     return Err(Again);
@@ -175,10 +213,12 @@ impl Reading {
                 let (word, function, first, second) = (next()?, next()?, next()?, next()?);
                 let atomicity = Atomicity::ALL.into_iter().find(|atomicity| atomicity.word() == word);
                 let atomicity = atomicity.ok_or(ProfileProblem::Atomicity)?;
-                let seen = Observed { atomicity, locks: names(rest)? };
-                if variable.pairs.insert(PairKey { function, first, second }, seen).is_some() {
+                let seen = Observed { atomicity, locks: names(rest)?, lasted: 0 };
+                let key = PairKey { function, first, second };
+                if variable.pairs.insert(key.clone(), seen).is_some() {
                     return Err(Again);
                 }
+                self.pair = Some(key);
             }
             _ => return Err(Word),
         }
@@ -191,6 +231,11 @@ fn exactly<const N: usize>(
 ) -> Result<[String; N], ProfileProblem> {
     let words = words.collect::<Result<Vec<_>, _>>()?;
     words.try_into().map_err(|_| ProfileProblem::Words)
+}
+
+fn number(words: impl Iterator<Item = Result<String, ProfileProblem>>) -> Result<u64, ProfileProblem> {
+    let [word] = exactly(words)?;
+    word.parse().ok().filter(|number| *number > 0).ok_or(ProfileProblem::Number)
 }
 
 fn names(words: impl Iterator<Item = Result<String, ProfileProblem>>) -> Result<BTreeSet<String>, ProfileProblem> {
@@ -258,28 +303,33 @@ mod tests {
 
     fn profiles() -> impl Strategy<Value = Profile> {
         let locks = || prop::collection::btree_set(name(), 0..3);
-        let seen = (0..4_usize, locks()).prop_map(|(n, locks)| Observed { atomicity: Atomicity::ALL[n], locks });
+        let seen = (0..4_usize, locks(), any::<u64>()).prop_map(|(n, locks, lasted)| Observed {
+            atomicity: Atomicity::ALL[n],
+            locks,
+            lasted,
+        });
         let key = (name(), name(), name()).prop_map(|(function, first, second)| PairKey { function, first, second });
-        let variable = (locks(), locks(), locks(), prop::collection::btree_map(key, seen, 0..4))
-            .prop_map(|(members, locks, sites, pairs)| Variable { members, locks, sites, pairs });
+        let variable = (locks(), locks(), 0..3_u64, locks(), prop::collection::btree_map(key, seen, 0..4))
+            .prop_map(|(members, locks, accesses, sites, pairs)| Variable { members, locks, accesses, sites, pairs });
         let calls = prop::collection::btree_map(name(), locks(), 0..3);
-        (name(), prop::collection::btree_map(name(), variable, 0..4), calls)
-            .prop_map(|(program, variables, calls)| Profile { program, variables, calls })
+        (name(), 0..3_u64, prop::collection::btree_map(name(), variable, 0..4), calls)
+            .prop_map(|(program, time, variables, calls)| Profile { program, time, variables, calls })
     }
 
     #[test]
     fn a_profile_is_readable() {
-        let mut profile = Profile { program: "bank".into(), ..Profile::default() };
+        let mut profile = Profile { program: "bank".into(), time: 5_000_000, ..Profile::default() };
         let key = PairKey { function: "pay(int, int)".into(), first: "bank.c:12".into(), second: "bank.c:14".into() };
-        let seen = Observed { atomicity: Atomicity::Read, locks: BTreeSet::from(["log".into()]) };
+        let seen = Observed { atomicity: Atomicity::Read, locks: BTreeSet::from(["log".into()]), lasted: 1200 };
         let members = BTreeSet::from(["balance".into(), "count".into()]);
         let sites = BTreeSet::from(["bank.c:pay+2:5:w4".into()]);
         profile.calls.insert("bank.c:pay+1:0:call".into(), BTreeSet::from(["log".into()]));
-        let variable = Variable { members, locks: BTreeSet::new(), sites, pairs: BTreeMap::from([(key, seen)]) };
+        let pairs = BTreeMap::from([(key, seen)]);
+        let variable = Variable { members, locks: BTreeSet::new(), accesses: 40, sites, pairs };
         profile.variables.insert("balance+count".into(), variable);
-        let text = "selvedge-atomicity 1\nprogram bank\ncall bank.c:pay+1:0:call log\n\nvariable balance+count\n\
-                    member balance\nmember count\nlocks\nsite bank.c:pay+2:5:w4\n\
-                    pair read pay(int,%20int) bank.c:12 bank.c:14 log\n";
+        let text = "selvedge-atomicity 2\nprogram bank\ntime 5000000\ncall bank.c:pay+1:0:call log\n\n\
+                    variable balance+count\nmember balance\nmember count\nlocks\naccesses 40\nsite bank.c:pay+2:5:w4\n\
+                    pair read pay(int,%20int) bank.c:12 bank.c:14 log\nlasted 1200\n";
         assert_eq!(profile.to_text(), text);
         assert_eq!(Profile::from_text(text), Ok(profile));
     }
@@ -289,7 +339,12 @@ mod tests {
         use ProfileProblem as P;
         let table = [
             ("", 1, P::Header),
-            ("selvedge-atomicity 2\n", 1, P::Header),
+            ("selvedge-atomicity 3\n", 1, P::Header),
+            ("selvedge-atomicity 2\ntime 0\n", 2, P::Number),
+            ("selvedge-atomicity 2\ntime 7\ntime 7\n", 3, P::Again),
+            ("selvedge-atomicity 2\nvariable x\naccesses many\n", 3, P::Number),
+            ("selvedge-atomicity 2\nvariable x\nlasted 4\n", 3, P::NoPair),
+            ("selvedge-atomicity 2\nvariable x\npair read f a b\nlasted 4\nlasted 4\n", 5, P::NoPair),
             ("selvedge-atomicity 1\nhello\n", 2, P::Word),
             ("selvedge-atomicity 1\nprogram\n", 2, P::Words),
             ("selvedge-atomicity 1\nprogram a b\n", 2, P::Words),

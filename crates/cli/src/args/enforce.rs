@@ -69,6 +69,9 @@ pub(crate) struct EnforceArgs {
     /// Run nothing: say which pairs are enforced, and where locks are taken, weakened and given back
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Enforce all pairs, also those that would slow the program down
+    #[arg(long)]
+    pub(crate) all: bool,
     /// With --explain: write the order of locks to NAME-before.dot and NAME-after.dot, for Graphviz
     #[arg(long, value_name = "NAME", requires = "explain")]
     pub(crate) graph: Option<String>,

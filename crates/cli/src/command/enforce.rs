@@ -31,7 +31,8 @@ pub(crate) fn run(args: &EnforceArgs) -> Result<u8, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let name = args.guest.first().cloned().unwrap_or_default();
     let program = Program::find(&name, &path).map_err(|error| Failure::usage(&error))?;
-    let enforced = Enforced::of(&profile, &images_of(&program)).map_err(|error| Failure::usage(&error))?;
+    let place = if args.all { Enforced::all_of } else { Enforced::of };
+    let enforced = place(&profile, &images_of(&program)).map_err(|error| Failure::usage(&error))?;
     if args.explain {
         return explain(args, &enforced);
     }
@@ -83,7 +84,8 @@ fn verify(args: &EnforceArgs) -> Result<u8, Failure> {
     let mut failing = 0;
     for path in &args.verify {
         let clip = Clip::load(path).map_err(|error| Failure::usage(&error))?;
-        let enforced = Enforced::of(&profile, &clip.files()).map_err(|error| Failure::usage(&error))?;
+        let place = if args.all { Enforced::all_of } else { Enforced::of };
+        let enforced = place(&profile, &clip.files()).map_err(|error| Failure::usage(&error))?;
         let mut interventions = Interventions::default();
         interventions.enforce(&enforced, &clip.images).map_err(|error| Failure::usage(&error))?;
         let dir = scratch().map_err(|error| Failure::internal(&error))?;

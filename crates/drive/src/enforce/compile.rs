@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_analyze::atomicity::heat::{LeftOut, cool};
 use selvedge_analyze::atomicity::order::{DEFAULT_WORK, Resolved, resolve_with};
 use selvedge_analyze::atomicity::place::{Action as Placed, Anchor, Mode, SlotId, anchor};
 use selvedge_analyze::atomicity::profile::Profile;
@@ -37,6 +38,8 @@ pub struct Enforced {
     calls: BTreeMap<u32, PointSpec>,
     /// Releases that are left to the end of their functions.
     pub late: usize,
+    /// What would cost too much.
+    pub left_out: LeftOut,
 }
 
 /// A place in the code.
@@ -58,6 +61,12 @@ pub enum EnforceError {
     /// Its graphs make no sense.
     #[error("the program's code cannot be understood")]
     Program(#[from] ProgramError),
+    /// All that there is would cost too much.
+    #[error("all {pairs} pairs of the profile would slow the program down too much; --all enforces them all the same")]
+    Hot {
+        /// How many these are.
+        pairs: usize,
+    },
     /// There is no pair to keep.
     #[error(
         "the profile has no pairs for this program ({unknown} are not in this build); \
@@ -70,8 +79,19 @@ pub enum EnforceError {
 }
 
 impl Enforced {
-    /// The locks of a profile for the program, which is the first of the files.
+    /// The locks of a profile for the program, which is the first of the files, without what would cost too much.
     pub fn of(profile: &Profile, files: &[ImageFile]) -> Result<Enforced, EnforceError> {
+        let (profile, left_out) = cool(profile);
+        match Enforced::all_of(&profile, files) {
+            Err(EnforceError::Nothing { .. }) if left_out.pairs() > 0 => {
+                Err(EnforceError::Hot { pairs: left_out.pairs() })
+            }
+            enforced => Ok(Enforced { left_out, ..enforced? }),
+        }
+    }
+
+    /// The same, whatever it costs.
+    pub fn all_of(profile: &Profile, files: &[ImageFile]) -> Result<Enforced, EnforceError> {
         let file = files.first().ok_or(EnforceError::Image)?;
         let build = ReadBuild::load(&file.path, &file.build_id).ok_or(EnforceError::Image)?;
         let model = Model::of(&build, profile)?;
@@ -89,6 +109,7 @@ impl Enforced {
             points: BTreeMap::new(),
             calls: BTreeMap::new(),
             late: 0,
+            left_out: LeftOut::default(),
         };
         enforced.anchor_all();
         Ok(enforced)
@@ -282,6 +303,10 @@ impl Enforced {
         }
         if unknown > 0 {
             text += &format!("; {unknown} are not in this build");
+        }
+        let hot = self.left_out.pairs();
+        if hot > 0 {
+            text += &format!("; {hot} would cost too much and {} left out", if hot == 1 { "is" } else { "are" });
         }
         text
     }

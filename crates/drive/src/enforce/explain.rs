@@ -56,6 +56,14 @@ impl Enforced {
             };
             let _ = writeln!(text, "not enforced, {why}: {}", self.pair(&lines, pair));
         }
+        for (variable, key, ns) in &self.left_out.long {
+            let (first, second) = (&key.first, &key.second);
+            let _ =
+                writeln!(text, "left out, held for {} ms of a run: {variable}: {first} to {second}", ns / 1_000_000);
+        }
+        for (variable, accesses, pairs) in &self.left_out.hot {
+            let _ = writeln!(text, "left out, accessed {accesses} times in a run: {variable}, pairs: {pairs}");
+        }
         for (variable, key) in &self.model.bound.unknown {
             let _ = writeln!(text, "not in this build: {variable}: {} to {}", key.first, key.second);
         }

@@ -5,11 +5,14 @@
 //!
 //! Two variables that belong together ([`super::groups`]) are also looked at as one, beside each of them.
 //!
+//! Memory that only one thread touches, here or within a kilobyte, says nothing and is passed over; what accesses do there is counted by site, since a
+//! lock at a site is taken whatever it touches.
+//!
 //! What a bare function does (see [`super::code`]) is done by the activation of its caller, which a run does not name: it is the function whose call
 //! the code has at the innermost return address, or the one that other events of the activation were in, or the only one that calls the bare
 //! function. A thread that begins in a bare function has one activation, of that function.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use selvedge_analyze::atomicity::profile::{Frame, Hold, Learner, Profile, ProfileNames, Touch};
 use selvedge_analyze::atomicity::program::Access;
@@ -94,6 +97,15 @@ struct Point {
     is_bare: bool,
 }
 
+/// A place as a key.
+fn number_of(place: Place) -> Option<(u32, u32)> {
+    match place {
+        Place::Code { module, offset } => Some((module.0, offset)),
+        Place::Site(site) => Some((u32::MAX, site.0)),
+        Place::Unknown => None,
+    }
+}
+
 struct Reading<'a> {
     process: &'a Process,
     builds: &'a mut Builds,
@@ -118,11 +130,45 @@ struct Reading<'a> {
     in_groups: BTreeMap<u32, Vec<u32>>,
     /// By group: objects of it that were touched.
     grouped: BTreeSet<(u32, u64)>,
+    /// When the last access was.
+    time: u64,
+    shared: Shared,
+    /// By place: accesses that were passed over.
+    passed: BTreeMap<(u32, u32), u64>,
+}
+
+/// Which memory several threads touch, by kilobytes.
+#[derive(Debug, Default)]
+struct Shared(HashMap<u64, u32>);
+
+/// The mark of memory that several threads touch.
+const SEVERAL: u32 = u32::MAX;
+
+impl Shared {
+    fn of(process: &Process) -> Shared {
+        let mut shared = Shared::default();
+        for event in process.events() {
+            if let Some(access) = process.access(&event) {
+                let mark = shared.0.entry(access.addr / FAR).or_insert(event.thread.0);
+                if *mark != event.thread.0 {
+                    *mark = SEVERAL;
+                }
+            }
+        }
+        shared
+    }
+
+    /// Whether an address, or one within a kilobyte, is: a block's variables that belong together are no farther apart.
+    fn has(&self, addr: u64) -> bool {
+        let at = addr / FAR;
+        (at.saturating_sub(1)..=at + 1).any(|at| self.0.get(&at) == Some(&SEVERAL))
+    }
 }
 
 /// The profile of one recorded process, with these variables taken together.
 pub fn learn(process: &Process, builds: &mut Builds, program: &str, groups: &Groups) -> Profile {
     let mut reading = Reading::new(process, builds, groups);
+    reading.shared = Shared::of(process);
     for event in process.events() {
         reading.event(&event);
     }
@@ -177,6 +223,9 @@ impl<'a> Reading<'a> {
             groups,
             in_groups: BTreeMap::new(),
             grouped: BTreeSet::new(),
+            time: 0,
+            shared: Shared::default(),
+            passed: BTreeMap::new(),
         }
     }
 }
@@ -207,6 +256,9 @@ impl Reading<'_> {
         self.state(event);
         self.lock(event);
         let Some(access) = self.process.access(event) else { return };
+        if !self.shared.has(access.addr) && self.process.module_of(access.addr).is_none() {
+            return self.pass_over(event);
+        }
         let Some(((variable, wherein), point)) = self.variable(access.addr).zip(self.point(event.place)) else {
             return;
         };
@@ -221,7 +273,8 @@ impl Reading<'_> {
         } else if let Some(last) = calls.frames.last_mut() {
             last.label = label;
         }
-        let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds };
+        let at = self.nanos(event);
+        let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds, at };
         self.learner.touch(variable, access.addr, &touch);
         self.sites.entry(variable).or_default().insert(point.key.clone());
         for group in self.groups_of(variable) {
@@ -232,6 +285,16 @@ impl Reading<'_> {
         }
         calls.frames.truncate(calls.pcs.len());
         self.threads.insert(event.thread.0, calls);
+    }
+
+    /// When something happened; 0 in a run under control, which has an order and no time.
+    fn nanos(&mut self, event: &Event) -> u64 {
+        if self.process.is_controlled() {
+            return 0;
+        }
+        let nanos = u64::try_from(self.process.nanos(event.time)).unwrap_or(0);
+        self.time = self.time.max(nanos);
+        nanos
     }
 
     /// The function whose activation an access belongs to.
@@ -299,12 +362,21 @@ impl Reading<'_> {
     }
 
     /// What is at a place: an access, or a call that returns to it.
+    /// An access to memory of one thread: it counts, and says which function is active where that is not known yet.
+    fn pass_over(&mut self, event: &Event) {
+        let Some(place) = number_of(event.place) else { return };
+        *self.passed.entry(place).or_default() += 1;
+        let unknown = |calls: &Calls| calls.functions.last().is_some_and(Option::is_none);
+        if self.threads.get(&event.thread.0).is_some_and(unknown)
+            && let Some(point) = self.point(event.place).filter(|point| !point.is_bare)
+            && let Some(last) = self.threads.get_mut(&event.thread.0).and_then(|calls| calls.functions.last_mut())
+        {
+            *last = Some(point.function);
+        }
+    }
+
     fn point(&mut self, place: Place) -> Option<Point> {
-        let at = match place {
-            Place::Code { module, offset } => (module.0, offset),
-            Place::Site(site) => (u32::MAX, site.0),
-            Place::Unknown => return None,
-        };
+        let at = number_of(place)?;
         if let Some(known) = self.points.get(&at) {
             return known.clone();
         }
@@ -393,9 +465,16 @@ impl Reading<'_> {
         };
         let mut profile = self.learner.finish(&names);
         profile.calls = self.calls;
+        profile.time = self.time;
+        let key = |place: &(u32, u32)| Some(&self.points.get(place)?.as_ref()?.key);
+        let mut passed: BTreeMap<&str, u64> = BTreeMap::new();
+        for (place, count) in &self.passed {
+            *passed.entry(key(place).map_or("", String::as_str)).or_default() += count;
+        }
         for (number, sites) in self.sites {
             let name = self.variables.names.get(number as usize);
             if let Some(variable) = name.and_then(|name| profile.variables.get_mut(name)) {
+                variable.accesses += sites.iter().filter_map(|site| passed.get(site.as_str())).sum::<u64>();
                 variable.sites = sites;
             }
         }
