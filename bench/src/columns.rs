@@ -17,6 +17,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +27,7 @@ use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
 use crate::guard::cost::Guarded;
 use crate::rank::programs::GraphSize;
+use crate::rows::Sample;
 use crate::{apt, controlled, place};
 
 /// The compiler under a column; bars are per compiler.
@@ -301,14 +303,20 @@ fn valgrind() -> Result<()> {
     apt::ensure_tool("valgrind", &["valgrind", "libc6-dbg"])
 }
 
-/// Small runs that a guard learns from, before one of full size.
+/// Most small runs that a guard learns from, before those of full size.
 pub const SMALL_LESSONS: usize = 60;
+
+/// Seconds after which no further lesson of either size begins: a program that learns may be very slow.
+pub const LESSON_SECONDS: u64 = 60;
 
 /// Small recorded runs that a profile is made of.
 pub const PROFILED: usize = 5;
 
-/// Runs of full size that it learns from then.
+/// Most runs of full size that it learns from then.
 pub const WHOLE_LESSONS: usize = 6;
+
+/// In the folder of what was learnt: processor time in nanoseconds that the runs it was learnt from take by themselves.
+pub const OWN_TIME: &str = "own-time";
 
 /// What a recorded run left behind.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -388,7 +396,7 @@ impl Runner {
 
     /// Runs `job` so that a guard learns from it, or a profile, and keeps that for the runs that follow. It is told whether the run
     /// is to be one of the size that is measured.
-    pub fn train<T>(&mut self, mut job: impl FnMut(&mut Self, bool) -> Result<T>) -> Result<()> {
+    pub fn train(&mut self, mut job: impl FnMut(&mut Self, bool) -> Result<Sample>) -> Result<()> {
         // Orders that only a large input has would stall the guarded runs.
         let (learning, runs, whole) = if self.mode == Mode::Enforce {
             (Mode::Record, PROFILED, 0)
@@ -397,11 +405,20 @@ impl Runner {
         };
         let mode = std::mem::replace(&mut self.mode, learning);
         let result = self.begin().and_then(|()| {
-            (0..runs).try_for_each(|_| job(self, false).map(drop))?;
-            (0..whole).try_for_each(|_| job(self, true).map(drop))
+            let small = lessons(runs, || job(self, false))?;
+            Ok([(false, small), (true, lessons(whole, || job(self, true))?)])
+        });
+        // How long these runs take by themselves says what a guard may cost.
+        self.mode = Mode::Plain;
+        let own = result.and_then(|made| {
+            made.into_iter()
+                .filter(|(_, made)| *made > 0)
+                .try_fold(0.0, |sum, (whole, made)| Ok(sum + job(self, whole)?.processor * made as f64))
         });
         self.mode = mode;
-        result?;
+        let nanos = (own? * 1e9) as u64;
+        let file = self.out.join(OWN_TIME);
+        at("write", &file, fs::write(&file, nanos.to_string()))?;
         if mode == Mode::Enforce {
             let recorded = self.out.join("direct");
             run_tool(
@@ -415,6 +432,23 @@ impl Runner {
         self.surveyed_bytes = folder_bytes(&kept);
         self.surveyed = Some(kept);
         Ok(())
+    }
+
+    /// Goes by what the runner of another column, of the same build, was taught.
+    pub fn adopt(&mut self, other: &Runner) -> Result<()> {
+        let Some(taught) = &other.surveyed else { return Ok(()) };
+        let kept = self.out.with_file_name("surveyed");
+        remove(&kept)?;
+        copy_folder(taught, &kept)?;
+        self.surveyed_bytes = other.surveyed_bytes;
+        self.surveyed = Some(kept);
+        Ok(())
+    }
+
+    /// Whether what another runner was taught serves this one: both guard.
+    pub fn is_taught_as(&self, other: &Runner) -> bool {
+        let guards = |runner: &Runner| matches!(runner.mode, Mode::Guard | Mode::GuardAll);
+        guards(self) && guards(other)
     }
 
     /// Where the profile is.
@@ -453,9 +487,9 @@ impl Runner {
             Mode::Survey => plan = Some(self.plan(&["--survey-only"], program)?),
             Mode::Record => plan = Some(self.plan(&[], program)?),
             Mode::Graph => plan = Some(self.library_plan(controlled::GRAPH_ARGUMENT, program)?),
-            Mode::Learn => plan = Some(self.library_plan(controlled::LEARN_ARGUMENT, program)?),
-            Mode::Guard => plan = Some(self.library_plan(controlled::GUARD_ARGUMENT, program)?),
-            Mode::GuardAll => plan = Some(self.library_plan(controlled::GUARD_ALL_ARGUMENT, program)?),
+            Mode::Learn => plan = Some(self.kept_plan("learn", controlled::LEARN_ARGUMENT, program)?),
+            Mode::Guard => plan = Some(self.kept_plan("guard", controlled::GUARD_ARGUMENT, program)?),
+            Mode::GuardAll => plan = Some(self.kept_plan("guard", controlled::GUARD_ALL_ARGUMENT, program)?),
             Mode::Enforce => plan = Some(self.enforce_plan(program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Detect(budget) => {
@@ -517,7 +551,22 @@ impl Runner {
         }
         let profile = self.profile().into_os_string();
         let made = self.plan_of(&[OsStr::new("enforce"), &profile, OsStr::new("--plan")], program)?;
-        at("move", &kept, fs::rename(&made, &kept))?;
+        self.keep(&made, kept)
+    }
+
+    /// A plan of the library that is the same for every run, made once.
+    fn kept_plan(&mut self, name: &str, argument: &str, program: &Path) -> Result<PathBuf> {
+        let kept = self.out.join(format!("{name}.plan"));
+        if kept.is_file() {
+            return Ok(kept);
+        }
+        let made = self.library_plan(argument, program)?;
+        self.keep(&made, kept)
+    }
+
+    /// Keeps a plan that was made for the runs that follow.
+    fn keep(&self, made: &Path, kept: PathBuf) -> Result<PathBuf> {
+        at("move", &kept, fs::rename(made, &kept))?;
         if let Some(surveyed) = &self.surveyed {
             // With the folders that its logs go to.
             remove(surveyed)?;
@@ -566,6 +615,17 @@ impl Runner {
             .and_then(summed)
             .unwrap_or(Trace { events: None, bytes: folder_bytes(&self.out).saturating_sub(self.surveyed_bytes) })
     }
+}
+
+/// Makes up to `most` runs, as long as there is time; how many these were.
+fn lessons(most: usize, mut run: impl FnMut() -> Result<Sample>) -> Result<usize> {
+    let end = Instant::now() + Duration::from_secs(LESSON_SECONDS);
+    let mut made = 0;
+    while made < most && (made == 0 || Instant::now() < end) {
+        run()?;
+        made += 1;
+    }
+    Ok(made)
 }
 
 /// Events and bytes over the headers of all recorded processes.

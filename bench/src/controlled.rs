@@ -24,6 +24,7 @@ use selvedge_events::guard::FLAG_LEARN;
 use selvedge_events::plan::{Intervene, Observe};
 use selvedge_sched::{Spec, StrategyKind};
 
+use crate::columns::OWN_TIME;
 use crate::error::{BenchError, Result, at, tool};
 
 /// The first argument of a program of ours that is asked for a plan; FILE, DIR and PROG follow.
@@ -109,6 +110,8 @@ pub fn write_guard_plan(file: &Path, dir: &Path, program: &Path, all: bool) -> R
     let mut learnt = learnt(&logs, &keys, &locks).ok_or_else(|| BenchError::Wrong("nothing was learnt".to_owned()))?;
     // What counts is how hot sites are in one run.
     learnt.runs = logs.len() as u64;
+    let own_time = dir.join(OWN_TIME);
+    learnt.time = at("read", &own_time, fs::read_to_string(&own_time))?.parse().unwrap_or(0);
     let heat = if all { None } else { Some(Heat::default()) };
     let chosen = choose(&learnt, &Choice { heat, ..Choice::default() });
     let guard = tool("make a guard", Guard::of(&chosen.invariants, &images, &GuardHow::default()))?;

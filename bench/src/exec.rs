@@ -67,6 +67,8 @@ pub struct Cost {
     pub wall: Duration,
     /// Peak resident memory in KiB.
     pub peak_kib: u64,
+    /// Processor time, its own and its children's.
+    pub processor: Duration,
     /// How it ended.
     pub ending: Ending,
 }
@@ -138,13 +140,13 @@ impl Running {
             }
         }
         let wall = self.started.elapsed();
-        let (status, peak_kib) = reap(&self.child)?;
+        let (status, peak_kib, processor) = reap(&self.child)?;
         let ending = stopped.unwrap_or(if libc::WIFEXITED(status) {
             Ending::Exit(libc::WEXITSTATUS(status))
         } else {
             Ending::Signal(libc::WTERMSIG(status))
         });
-        Ok(Cost { wall, peak_kib, ending })
+        Ok(Cost { wall, peak_kib, processor, ending })
     }
 
     /// Waits and demands exit status 0.
@@ -225,8 +227,8 @@ fn pid_of(child: &Child) -> Result<Pid> {
         .ok_or_else(|| BenchError::System("name a child", io::ErrorKind::InvalidInput.into()))
 }
 
-/// Reaps the child; its wait status and its peak memory in KiB.
-fn reap(child: &Child) -> Result<(i32, u64)> {
+/// Reaps the child; its wait status, its peak memory in KiB and its processor time.
+fn reap(child: &Child) -> Result<(i32, u64, Duration)> {
     let pid = pid_of(child)?.as_raw_nonzero().get();
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
@@ -236,7 +238,11 @@ fn reap(child: &Child) -> Result<(i32, u64)> {
     if reaped != pid {
         return Err(BenchError::System("reap a child", io::Error::last_os_error()));
     }
-    Ok((status, u64::try_from(usage.ru_maxrss).unwrap_or(0)))
+    let time = |of: libc::timeval| {
+        Duration::from_secs(of.tv_sec.unsigned_abs()) + Duration::from_micros(of.tv_usec.unsigned_abs())
+    };
+    let processor = time(usage.ru_utime) + time(usage.ru_stime);
+    Ok((status, u64::try_from(usage.ru_maxrss).unwrap_or(0), processor))
 }
 
 fn read_tail(path: &Path) -> String {

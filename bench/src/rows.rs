@@ -92,6 +92,8 @@ pub struct Sample {
     pub seconds: f64,
     /// Peak resident memory in KiB.
     pub peak_kib: u64,
+    /// Processor time in seconds.
+    pub processor: f64,
     /// For recorded runs.
     pub trace: Option<Trace>,
     /// For runs that collect a graph.
@@ -245,7 +247,7 @@ impl Bench {
 
     /// Serves a bounded number of requests; the time that they took.
     fn memcached(&self, program: &Path, runner: &mut Runner, size: Size) -> Result<Sample> {
-        let requests = if size == Size::Full { 40_000 } else { 4_000 };
+        let requests = if size == Size::Full { 120_000 } else { 4_000 };
         let port = load::free_port()?;
         let number = port.to_string();
         let mut args = vec!["-l", "127.0.0.1", "-p", &number, "-U", "0", "-t", "2", "-m", "64"];
@@ -289,6 +291,7 @@ fn sample(costs: &[Cost], said: String) -> Sample {
     Sample {
         seconds: costs.iter().map(|c| c.wall.as_secs_f64()).sum(),
         peak_kib: costs.iter().map(|c| c.peak_kib).max().unwrap_or(0),
+        processor: costs.iter().map(|c| c.processor.as_secs_f64()).sum(),
         graph: None,
         locked: None,
         guarded: None,

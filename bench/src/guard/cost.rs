@@ -9,10 +9,10 @@ use selvedge_events::guard::{FLAG_LEARN, Log, LogCounter};
 use serde::Serialize;
 
 use crate::bars::{Bar, Verdict, of_guards, over};
-use crate::columns::{COLUMNS, Column, SMALL_LESSONS, Tools, WHOLE_LESSONS};
+use crate::columns::{COLUMNS, Column, LESSON_SECONDS, SMALL_LESSONS, Tools, WHOLE_LESSONS};
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::measure::{Measured, Missing, measure_in};
+use crate::measure::{Measured, Missing, measure_in, median};
 use crate::options::Options;
 use crate::rows::{ROWS, Row};
 use crate::table::{write, write_json};
@@ -161,7 +161,7 @@ impl Cost {
     }
 
     fn slowdowns(&self, page: &mut String) {
-        *page += "\n## Slow-down\n\n| program | native, s | disarmed | guard | guard, all | guard / disarmed |\n|---|---:|---:|---:|---:|---:|\n";
+        *page += "\n## Slow-down\n\n| program | native, s | disarmed | guard | guard, all | guard / disarmed | the same, processor time |\n|---|---:|---:|---:|---:|---:|---:|\n";
         for row in &self.rows {
             let native = row.median_seconds("native").map_or_else(|| "n/a".to_owned(), |time| format!("{time:.3}"));
             let _ = write!(page, "| {} | {native} |", row.described().title);
@@ -170,7 +170,13 @@ impl Cost {
             }
             let beside =
                 over(row, "guard", "disarmed").map_or_else(|| "n/a".to_owned(), |ratio| format!("{ratio:.3}x"));
-            let _ = writeln!(page, " {beside} |");
+            let processor = |key| {
+                let runs = &row.cell(key).filter(|cell| cell.missing.is_none())?.runs;
+                median(runs.iter().map(|run| run.processor).collect())
+            };
+            let busy = processor("guard").zip(processor("disarmed")).filter(|(_, base)| *base > 0.0);
+            let busy = busy.map_or_else(|| "n/a".to_owned(), |(guard, base)| format!("{:.3}x", guard / base));
+            let _ = writeln!(page, " {beside} | {busy} |");
         }
         for row in &self.rows {
             for cell in &row.cells {
@@ -186,7 +192,8 @@ impl Cost {
     fn guards(&self, page: &mut String) {
         let _ = write!(
             page,
-            "\n## What was guarded\n\nLearnt from {SMALL_LESSONS} free runs of a small input and {WHOLE_LESSONS} of the whole. "
+            "\n## What was guarded\n\nLearnt from up to {SMALL_LESSONS} free runs of a small input and up to {WHOLE_LESSONS} of the whole, \
+             of each only those that begin within {LESSON_SECONDS} s. "
         );
         *page += "The most of any run: violations, and stalls, which are part of the time.\n\n| program | | sites | violations | stalls | not checked |\n|---|---|---:|---:|---:|---:|\n";
         for row in &self.rows {

@@ -46,7 +46,7 @@ impl Guards {
     pub fn page(&self) -> String {
         let mut page = format!(
             "# Guarding\n\nMade by `cargo run --release -p selvedge-bench --bin guard -- --save` in {:.0} minutes. Raw results: \
-             `bench/results/guard.json`. What guarding costs is measured by `guard --cost`.\n\n",
+             `bench/results/guard.json`. What guarding costs is on [another page](guard-cost.md).\n\n",
             self.seconds / 60.0
         );
         for line in self.machine.lines() {

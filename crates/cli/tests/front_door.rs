@@ -287,6 +287,27 @@ fn a_hunt_that_had_no_time_goes_on() {
 }
 
 #[test]
+fn an_interrupted_hunt_says_what_is_known_even_if_the_signal_comes_twice() {
+    let place = Place::new();
+    std::fs::write(place.path().join("draw.c"), OVERDRAWN).expect("written");
+    place.build("draw.c", "draw");
+    let mut hunt = place.command(&["hunt", "--runs", "100000", "--", "./draw"]);
+    let hunt = hunt.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let begun = place.path().join(".selvedge/hunts/1/recorded-0/run.clip");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !begun.is_file() {
+        assert!(std::time::Instant::now() < end, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // As `timeout` does: to the process, and to its group.
+    let twice = format!("kill -INT {0}; kill -INT {0}", hunt.id());
+    assert!(Command::new("sh").args(["-c", &twice]).status().expect("starts").success());
+    let hunted = hunt.wait_with_output().expect("ends");
+    let said = text(&hunted.stderr);
+    assert!(said.contains("hunt --resume"), "{:?}: {said}", hunted.status);
+}
+
+#[test]
 fn a_correct_program_is_not_accused() {
     let place = Place::new();
     let source = "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int sum;\n\

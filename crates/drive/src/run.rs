@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -27,6 +28,9 @@ use crate::guest_input::GuestInput;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long after a guest's end its output may still be on the way.
 const LINGER: Duration = Duration::from_millis(300);
+
+/// Signals that come within this time of the first are one wish to stop.
+const AT_ONCE: Duration = Duration::from_millis(300);
 
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,15 +138,28 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops on interrupt and termination. A second interrupt ends us at once.
+    /// Stops on interrupt and termination. One that comes [`AT_ONCE`] after the first, or later, ends us immediately; those before it are
+    /// the same wish: `timeout` and some shells send a signal to the process and to its group.
     pub fn on_signals() -> Stop {
         let stop = Stop::default();
+        let (ours, theirs) = UnixStream::pair().ok().unzip();
+        // The order matters: the first signal finds the flag unset, sets it, and the next one ends us.
+        let again = if ours.is_some() { Arc::default() } else { Arc::clone(&stop.asked) };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The order matters: the first signal finds the flag unset, sets it, and the next one ends us.
-            let end = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.asked));
+            let end = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again));
             let set = signal_hook::flag::register(signal, Arc::clone(&stop.asked));
+            let theirs = theirs.as_ref().and_then(|theirs| theirs.try_clone().ok());
+            let ring = theirs.map(|theirs| signal_hook::low_level::pipe::register(signal, theirs));
             // Without handlers an interrupt simply ends us.
-            drop((end, set));
+            drop((end, set, ring));
+        }
+        if let Some(mut ours) = ours {
+            std::thread::spawn(move || {
+                if ours.read_exact(&mut [0]).is_ok() {
+                    std::thread::sleep(AT_ONCE);
+                    again.store(true, Ordering::Relaxed);
+                }
+            });
         }
         stop
     }

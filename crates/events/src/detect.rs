@@ -12,7 +12,7 @@
 //! 48  sites u32          52 rows at u32     56  ranges u32      60  ranges at u32
 //! row, 8 bytes, of ids 0, 1, …: aim u32 ([`Aim`]) | duration us u32 (0: the plan's)
 //! 64  section rows at u32   68 roles u32    72  roles at u32    76  branches u32 (0: no sections are checked)
-//! 80  zeros
+//! 80  begin off u32: ids below this, unless noise is aimed at them, are switched off at first   84  zeros
 //! range, 16 bytes: where a suspected variable is, as offset from the base of the executable u64 | length u64
 //! section row, 8 bytes, of ids 0, 1, …: first role u32 | roles u32
 //! role, 16 bytes: kind u32 ([`PartKind`]) | section u32 | branch u32 | flags u32 (`PART_…`)
@@ -343,6 +343,8 @@ pub struct Noise<'a> {
     ranges_at: usize,
     /// How many branches sections have; 0 where none is checked.
     pub branches: u32,
+    /// Ids below this, unless noise is aimed at them, are switched off at first.
+    pub begin_off: u32,
     parts_at: usize,
     roles: u32,
     roles_at: usize,
@@ -398,6 +400,7 @@ impl<'a> Noise<'a> {
             roles: field(68)?,
             roles_at: field(72)? as usize,
             branches: field(76)?,
+            begin_off: field(80)?,
         };
         if noise.duration_ns > MOST_DURATION_NS {
             return Err(bad(24));

@@ -168,10 +168,14 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         match thunk {
             Some(thunk) => {
                 let call = call(&site, at, thunk as u64);
-                if code.write(at, &call) {
-                    if let (Some((id, _)), HookClass::Access { .. } | HookClass::Range { .. }) = (target, hook.class)
-                        && !detect::sections::has_part(id)
-                    {
+                let can_switch = matches!(hook.class, HookClass::Access { .. } | HookClass::Range { .. });
+                let switched = target.map(|(id, _)| id).filter(|id| can_switch && !detect::sections::has_part(*id));
+                let mut first = call;
+                if let Some(byte) = switched.and_then(|id| detect::switch::begins_with(id, call.bytes[0])) {
+                    first.bytes[0] = byte;
+                }
+                if code.write(at, &first) {
+                    if let Some(id) = switched {
                         detect::switch::placed(id, at, &call);
                     }
                     on += 1;

@@ -11,7 +11,8 @@
 //! - A group that hardly runs costs nothing, however large its proportion: most small programs share one variable, which
 //!   has all of their shared accesses. [`Heat`] has a floor for that.
 //! - Many groups below the threshold can cost as much as one above it (FFT has ten, each with a tenth). So after the paper's rule the
-//!   hottest of those above the floor go until the rest of the accesses is a small part of all.
+//!   hottest go until what is left can hardly be felt: where training knows how long runs take by themselves, until guarding the rest takes a
+//!   small part of that; where it does not, until the rest of the accesses of those above the floor is a small part of all.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -50,12 +51,14 @@ pub struct Bias {
     pub left_out: Vec<GroupShare>,
 }
 
-/// When a group is too hot to guard: where it has more than either part, and more accesses in a run.
+/// When a group is too hot to guard: where it has more than one of the parts, and more accesses in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heat {
     /// Part of all accesses by shared groups, from 0 to 1.
     pub proportion: f64,
-    /// Part of all accesses by shared groups, from 0 to 1, together with those that are less hot.
+    /// Part of the runs' own time that guarding it takes, from 0, together with those that are less hot.
+    pub cost: f64,
+    /// Part of all accesses by shared groups, from 0 to 1, together with those that are less hot, where the runs' time is not known.
     pub together: f64,
     /// Accesses in a run, on average.
     pub hits_a_run: u64,
@@ -67,15 +70,24 @@ pub const HOT: f64 = 0.3;
 /// What groups below the threshold may have together.
 pub const WARM: f64 = 0.05;
 
+/// What part of a run's own time guarding may take.
+pub const COST: f64 = 0.01;
+
+/// What guarding an access takes, in nanoseconds, where threads now and then meet at its location.
+pub const ACCESS_NS: u64 = 20;
+
 /// Accesses in a run, on average, below which guarding a group cannot be felt: some milliseconds.
 pub const FELT: u64 = 50_000;
 
 impl Heat {
     /// That of a threshold for each group; where it allows more than the paper's, so may all together.
     pub fn above(proportion: f64) -> Heat {
-        let together = if proportion > HOT { proportion } else { WARM };
-        Heat { proportion, together, hits_a_run: FELT }
+        let (cost, together) = if proportion > HOT { (proportion, proportion) } else { (COST, WARM) };
+        Heat { proportion, cost, together, hits_a_run: FELT }
     }
+
+    /// That of nothing.
+    pub const NONE: Heat = Heat { proportion: 1.0, cost: f64::INFINITY, together: 1.0, hits_a_run: 0 };
 }
 
 impl Default for Heat {
@@ -97,7 +109,7 @@ pub fn groups(all: &Invariants) -> Vec<Group> {
 
 /// Leaves out the shared groups whose proportion is above the threshold, as the paper does.
 pub fn bias(all: &Invariants, threshold: f64) -> Bias {
-    bias_by(all, Heat { proportion: threshold, together: 1.0, hits_a_run: 0 })
+    bias_by(all, Heat { proportion: threshold, ..Heat::NONE })
 }
 
 /// Leaves out the shared groups that are too hot.
@@ -113,7 +125,12 @@ pub fn bias_by(all: &Invariants, heat: Heat) -> Bias {
         let part = |hits: u128| if sum == 0 { 0.0 } else { hits as f64 / sum as f64 };
         below += u128::from(hits);
         let proportion = part(u128::from(hits));
-        if (proportion > heat.proportion || part(below) > heat.together) && u128::from(hits) > floor {
+        let is_felt = u128::from(hits) > floor;
+        let is_too_much = match all.time {
+            0 => part(below) > heat.together && is_felt,
+            time => (below * u128::from(ACCESS_NS)) as f64 > time as f64 * heat.cost && below > floor,
+        };
+        if proportion > heat.proportion && is_felt || is_too_much {
             bias.left_out.push(GroupShare { proportion, sites, hits });
         } else {
             bias.kept.extend(sites);
@@ -206,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_hardly_runs_is_kept() {
-        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, together: 1.0, hits_a_run }).left_out.len();
+        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, hits_a_run, ..Heat::NONE }).left_out.len();
         assert_eq!((at(0), at(19), at(20), at(29), at(30)), (2, 2, 1, 1, 0));
         assert_eq!(bias_by(&three(), Heat::default()).left_out, []);
     }
@@ -219,11 +236,40 @@ mod tests {
             (key(&name), Belonging { hits: 1000 * number, ..belonging(true, &[&name]) })
         });
         let all = Invariants { runs: 1, sites: sites.collect(), ..Invariants::default() };
-        let kept = |together, hits_a_run| bias_by(&all, Heat { proportion: 0.3, together, hits_a_run }).kept.len();
+        let kept = |together, hits_a_run| {
+            bias_by(&all, Heat { proportion: 0.3, together, hits_a_run, ..Heat::NONE }).kept.len()
+        };
         // 1 + 2 + 3 of 55 are 11 %.
         let rows = [(1.0, 0, 10), (0.12, 0, 3), (0.05, 0, 1), (0.01, 0, 0), (0.01, 4000, 4), (0.01, 10_000, 10)];
         for (together, hits_a_run, expected) in rows {
             assert_eq!(kept(together, hits_a_run), expected, "{together} {hits_a_run}");
+        }
+    }
+
+    #[test]
+    fn where_the_time_is_known_the_hottest_go_until_the_rest_is_a_small_part_of_it() {
+        let sites = (1..=10_u64).map(|number| {
+            let name = format!("s{number}");
+            (key(&name), Belonging { hits: 1000 * number, ..belonging(true, &[&name]) })
+        });
+        let all = Invariants { runs: 1, sites: sites.collect(), ..Invariants::default() };
+        let kept = |time, cost, hits_a_run| {
+            let all = Invariants { time, ..all.clone() };
+            bias_by(&all, Heat { proportion: 0.3, cost, hits_a_run, ..Heat::NONE }).kept.len()
+        };
+        // 1,000 + 2,000 + 3,000 accesses take 120 microseconds.
+        let rows = [
+            (12_000_000, 0.01, 0, 3),
+            (11_999_999, 0.01, 0, 2),
+            (12_000_000, 1.0, 0, 10),
+            (1, 0.01, 0, 0),
+            // All together are fewer than can be felt, or are not.
+            (1, 0.01, 55_000, 10),
+            (1, 0.01, 54_999, 9),
+            (0, 0.01, 0, 10),
+        ];
+        for (time, cost, hits_a_run, expected) in rows {
+            assert_eq!(kept(time, cost, hits_a_run), expected, "{time} {cost} {hits_a_run}");
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct Invariants {
     pub program: String,
     /// Runs that it was learnt from.
     pub runs: u64,
+    /// Processor time in nanoseconds that these runs would have taken by themselves, with nothing learnt; 0 where it is not known.
+    pub time: u64,
     /// The sites.
     pub sites: BTreeMap<SiteKey, Belonging>,
     /// The colours that it was learnt with.
@@ -185,6 +187,7 @@ impl Invariants {
             self.program.clone_from(&other.program);
         }
         self.runs = self.runs.saturating_add(other.runs);
+        self.time = self.time.saturating_add(other.time);
         self.colours.extend(other.colours.iter().cloned());
         for (key, from) in &other.sections {
             self.sections.entry(key.clone()).or_default().merge(from);
@@ -258,10 +261,10 @@ pub(crate) mod tests {
     pub(crate) fn some_invariants() -> impl Strategy<Value = Invariants> {
         let colours = btree_map(some_key(), -64..64_i32, 1..3);
         let colours = btree_set(("[a-z]{1,3}", colours).prop_map(|(name, sites)| Colour { name, sites }), 0..2);
-        ("[ab]{0,2}", 0..9_u64, btree_map(some_key(), some_site(), 0..10), colours).prop_map(
-            |(program, runs, sites, colours)| {
+        ("[ab]{0,2}", (0..9_u64, 0..9_u64), btree_map(some_key(), some_site(), 0..10), colours).prop_map(
+            |(program, (runs, time), sites, colours)| {
                 let sections = sections(&sites);
-                Invariants { program, runs, sites, colours, sections }
+                Invariants { program, runs, time, sites, colours, sections }
             },
         )
     }
@@ -332,6 +335,7 @@ pub(crate) mod tests {
         let of = |runs, sites: [(&str, Belonging); 1]| Invariants {
             program: "bank".to_owned(),
             runs,
+            time: runs * 5,
             sites: sites.into_iter().map(|(name, site)| (key(name), site)).collect(),
             colours: BTreeSet::new(),
             sections: BTreeMap::new(),

@@ -89,7 +89,7 @@ impl Selection {
 /// Invariants for the sites that are kept, when no other site touches the recorder. Whatever correct run was learnt from is
 /// correct by them too; groups, as far as they are kept, stay together.
 pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants {
-    let mut out = Invariants { program: all.program.clone(), runs: all.runs, ..Invariants::default() };
+    let mut out = Invariants { program: all.program.clone(), runs: all.runs, time: all.time, ..Invariants::default() };
     for Group { sites, .. } in groups(all) {
         let omits = sites.iter().any(|key| !keep(key));
         let kept: BTreeSet<SiteKey> =

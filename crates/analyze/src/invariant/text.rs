@@ -1,9 +1,10 @@
 //! Invariants as a text that people read, compare and keep beside their code.
 //!
 //! ```text
-//! selvedge-invariants 1
+//! selvedge-invariants 2
 //! program bank
 //! runs 40
+//! time 52000000
 //!
 //! colour account.balance, account.limit
 //!   shift -8 bank.c:withdraw+4:9:r4
@@ -28,6 +29,8 @@
 //! and lines that begin with `#` are ignored, and so is the indentation. The last line tells a file that was cut off.
 //! In keys, blanks, control characters and `%` are written `%` and two digits for each byte.
 //!
+//! Version 1 had no `time`, and is read.
+//!
 //! What is written is normalised ([`Invariants::normalise`]): of `touches` only what the groups need.
 
 use std::collections::BTreeMap;
@@ -38,7 +41,9 @@ use thiserror::Error;
 use super::{Belonging, Colour, First, Invariants, Section, SiteKey};
 
 /// The version of the form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The oldest version that is read.
+const OLDEST: u32 = 1;
 /// Most bytes of a file.
 pub const MOST_BYTES: usize = 1 << 28;
 /// Most sites, colours and lines in a block.
@@ -87,7 +92,7 @@ pub enum Problem {
     Behind(String),
     /// An unknown word.
     #[error(
-        "{0:?} is not known: write program, runs, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
+        "{0:?} is not known: write program, runs, time, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
     )]
     Word(String),
     /// A word that belongs to a block.
@@ -119,6 +124,9 @@ pub fn write(all: &Invariants) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{MAGIC} {VERSION}\n{}\nruns {}", named("program", &all.program), all.runs);
+    if all.time > 0 {
+        let _ = writeln!(out, "time {}", all.time);
+    }
     for colour in &all.colours {
         let _ = writeln!(out, "\n{}", named("colour", &colour.name));
         for (key, shift) in &colour.sites {
@@ -174,6 +182,7 @@ struct Parser {
     block: Block,
     has_program: bool,
     has_runs: bool,
+    has_time: bool,
     is_ended: bool,
 }
 
@@ -197,10 +206,11 @@ enum Hits {
 impl Parser {
     fn line(&mut self, number: usize, text: &str) -> Result<(), Problem> {
         if number == 1 {
-            return match text.strip_prefix(MAGIC).map(str::trim) {
-                Some(version) if version == VERSION.to_string() => Ok(()),
-                Some(version) if version.parse::<u32>().is_ok() => Err(Problem::Version(version.to_owned())),
-                _ => Err(Problem::Foreign),
+            let version = text.strip_prefix(MAGIC).map(str::trim);
+            return match version.and_then(|version| version.parse::<u32>().ok()) {
+                Some(OLDEST..=VERSION) => Ok(()),
+                Some(version) => Err(Problem::Version(version.to_string())),
+                None => Err(Problem::Foreign),
             };
         }
         if text.is_empty() || text.starts_with('#') {
@@ -221,6 +231,11 @@ impl Parser {
                 self.close()?;
                 once(&mut self.has_runs, word)?;
                 self.all.runs = parse_number(rest)?;
+            }
+            "time" => {
+                self.close()?;
+                once(&mut self.has_time, word)?;
+                self.all.time = parse_number(rest)?;
             }
             "colour" => {
                 self.close()?;
@@ -436,7 +451,7 @@ mod tests {
     use super::*;
 
     fn example() -> Invariants {
-        let mut all = Invariants { program: "bank".to_owned(), runs: 40, ..Invariants::default() };
+        let mut all = Invariants { program: "bank".to_owned(), runs: 40, time: 52_000_000, ..Invariants::default() };
         let (withdraw, deposit) = ("bank.c:withdraw+3:12:w4", "bank.c:deposit+1:13:w4");
         let colour = BTreeMap::from([(key(withdraw), -8), (key(deposit), 0)]);
         all.colours.insert(Colour { name: "balance, limit".to_owned(), sites: colour });
@@ -450,9 +465,10 @@ mod tests {
     }
 
     const EXAMPLE: &str = "\
-selvedge-invariants 1
+selvedge-invariants 2
 program bank
 runs 40
+time 52000000
 
 colour balance, limit
   shift 0 bank.c:deposit+1:13:w4
@@ -478,56 +494,60 @@ end
     fn the_form_is_as_documented() {
         assert_eq!(write(&example()), EXAMPLE);
         assert_eq!(parse(EXAMPLE.as_bytes()), Ok(example()));
+        let old = EXAMPLE.replace("invariants 2", "invariants 1").replace("time 52000000\n", "");
+        assert_eq!(parse(old.as_bytes()), Ok(Invariants { time: 0, ..example() }));
         let commented = EXAMPLE.replace('\n', "\r\n# a word\n").replace("  ", "\t");
         assert_eq!(parse(commented.as_bytes()), Ok(example()));
     }
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        let begin = "selvedge-invariants 1\n";
+        let begin = "selvedge-invariants 2\n";
         let rows = [
             ("", 1, Problem::Foreign),
             ("hello\nend\n", 1, Problem::Foreign),
-            ("selvedge-invariants 1x\nend\n", 1, Problem::Foreign),
-            ("selvedge-invariants 2\nwhatever", 1, Problem::Version("2".to_owned())),
+            ("selvedge-invariants 2x\nend\n", 1, Problem::Foreign),
+            ("selvedge-invariants 3\nwhatever", 1, Problem::Version("3".to_owned())),
+            ("selvedge-invariants 0\nend\n", 1, Problem::Version("0".to_owned())),
             (begin, 2, Problem::CutOff),
-            ("selvedge-invariants 1\nsite a\n  hits 3", 3, Problem::CutOff),
-            ("selvedge-invariants 1\nend\nsite a\n", 3, Problem::Behind("site a".to_owned())),
-            ("selvedge-invariants 1\nend 3\n", 2, Problem::Behind("3".to_owned())),
-            ("selvedge-invariants 1\n\naftr x\n", 3, Problem::Word("aftr".to_owned())),
-            ("selvedge-invariants 1\nafter x\n", 2, Problem::Astray { word: "after", below: "site" }),
-            ("selvedge-invariants 1\nsite a\nruns 1\nhits 3\n", 4, Problem::Astray { word: "hits", below: "site" }),
-            ("selvedge-invariants 1\nsite a\nshift 3 b\n", 3, Problem::Astray { word: "shift", below: "colour" }),
-            ("selvedge-invariants 1\nruns -1\n", 2, Problem::Number("-1".to_owned())),
+            ("selvedge-invariants 2\nsite a\n  hits 3", 3, Problem::CutOff),
+            ("selvedge-invariants 2\nend\nsite a\n", 3, Problem::Behind("site a".to_owned())),
+            ("selvedge-invariants 2\nend 3\n", 2, Problem::Behind("3".to_owned())),
+            ("selvedge-invariants 2\n\naftr x\n", 3, Problem::Word("aftr".to_owned())),
+            ("selvedge-invariants 2\nafter x\n", 2, Problem::Astray { word: "after", below: "site" }),
+            ("selvedge-invariants 2\nsite a\nruns 1\nhits 3\n", 4, Problem::Astray { word: "hits", below: "site" }),
+            ("selvedge-invariants 2\nsite a\nshift 3 b\n", 3, Problem::Astray { word: "shift", below: "colour" }),
+            ("selvedge-invariants 2\nruns -1\n", 2, Problem::Number("-1".to_owned())),
             (
-                "selvedge-invariants 1\nruns 18446744073709551616\n",
+                "selvedge-invariants 2\nruns 18446744073709551616\n",
                 2,
                 Problem::Number("18446744073709551616".to_owned()),
             ),
-            ("selvedge-invariants 1\ncolour c\nshift b 3\n", 3, Problem::Number("b".to_owned())),
-            ("selvedge-invariants 1\nsite\n", 2, Problem::Key(String::new())),
-            ("selvedge-invariants 1\nsite a b\n", 2, Problem::Key("a b".to_owned())),
-            ("selvedge-invariants 1\nsite a%2\n", 2, Problem::Key("a%2".to_owned())),
-            ("selvedge-invariants 1\nsite a%+1\n", 2, Problem::Key("a%+1".to_owned())),
-            ("selvedge-invariants 1\nsite a%ff\n", 2, Problem::Key("a%ff".to_owned())),
-            ("selvedge-invariants 1\nsite a\nsite b\nsite a\n", 4, Problem::Twice("a".to_owned())),
-            ("selvedge-invariants 1\nsite a\nhits 1\nhits 1\n", 4, Problem::Twice("hits".to_owned())),
-            ("selvedge-invariants 1\nruns 1\nruns 1\n", 3, Problem::Twice("runs".to_owned())),
-            ("selvedge-invariants 1\ncolour c\nshift 3 b\nshift 3 b\n", 4, Problem::Twice("b".to_owned())),
+            ("selvedge-invariants 2\ncolour c\nshift b 3\n", 3, Problem::Number("b".to_owned())),
+            ("selvedge-invariants 2\nsite\n", 2, Problem::Key(String::new())),
+            ("selvedge-invariants 2\nsite a b\n", 2, Problem::Key("a b".to_owned())),
+            ("selvedge-invariants 2\nsite a%2\n", 2, Problem::Key("a%2".to_owned())),
+            ("selvedge-invariants 2\nsite a%+1\n", 2, Problem::Key("a%+1".to_owned())),
+            ("selvedge-invariants 2\nsite a%ff\n", 2, Problem::Key("a%ff".to_owned())),
+            ("selvedge-invariants 2\nsite a\nsite b\nsite a\n", 4, Problem::Twice("a".to_owned())),
+            ("selvedge-invariants 2\nsite a\nhits 1\nhits 1\n", 4, Problem::Twice("hits".to_owned())),
+            ("selvedge-invariants 2\nruns 1\nruns 1\n", 3, Problem::Twice("runs".to_owned())),
+            ("selvedge-invariants 2\ntime 1\ntime 1\n", 3, Problem::Twice("time".to_owned())),
+            ("selvedge-invariants 2\ncolour c\nshift 3 b\nshift 3 b\n", 4, Problem::Twice("b".to_owned())),
         ];
         for (text, line, problem) in rows {
             assert_eq!(parse(text.as_bytes()), Err(TextError { line, problem }), "{text}");
         }
-        assert_eq!(parse(b"selvedge-invariants 1\n\xff\n"), Err(TextError { line: 2, problem: Problem::NotText }));
+        assert_eq!(parse(b"selvedge-invariants 2\n\xff\n"), Err(TextError { line: 2, problem: Problem::NotText }));
         let long = format!("{begin}site {}\nend\n", "a".repeat(LONGEST_NAME + 1));
         assert_eq!(parse(long.as_bytes()), Err(TextError { line: 2, problem: Problem::LongName }));
         let mut all = Invariants::default();
         all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
         assert_eq!(parse(write(&all).as_bytes()), Ok(all));
-        let message = parse(b"selvedge-invariants 2\n").unwrap_err().to_string();
+        let message = parse(b"selvedge-invariants 3\n").unwrap_err().to_string();
         assert_eq!(
             message,
-            "line 1: version 2 of the form; this selvedge reads version 1: train again, or use the selvedge that wrote it"
+            "line 1: version 3 of the form; this selvedge reads version 2: train again, or use the selvedge that wrote it"
         );
     }
 
@@ -544,12 +564,12 @@ end
                 Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
             });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
-        (text(), any::<u64>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3)).prop_map(
-            |(program, runs, sites, colours)| {
+        (text(), any::<(u64, u64)>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3)).prop_map(
+            |(program, (runs, time), sites, colours)| {
                 let first = sites.keys().map(|key| (key.clone(), First { count: runs, distance: Some(-1) }));
                 let section = Section { entered: runs, first: first.collect() };
                 let sections = sites.keys().take(2).map(|key| (key.clone(), section.clone())).collect();
-                Invariants { program, runs, sites, colours, sections }
+                Invariants { program, runs, time, sites, colours, sections }
             },
         )
     }

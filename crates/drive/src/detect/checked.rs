@@ -110,7 +110,7 @@ impl Checked {
                 let id = u32::try_from(sites.len()).unwrap_or(u32::MAX);
                 let offset = self.image.entries.get(*ordinal as usize).map_or(0, |entry| entry.offset);
                 let (build_id, path) = (self.image.build_id.clone(), self.image.path.clone());
-                sites.push(WatchedSite { build_id, path, offset });
+                sites.push(WatchedSite { build_id, path, offset, hits: 0 });
                 spec.sites.push((*ordinal, id));
                 out.push(Vec::new());
                 id

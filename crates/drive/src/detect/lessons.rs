@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn site(offset: u32) -> WatchedSite {
-        WatchedSite { build_id: vec![1, 2], path: "/p".into(), offset }
+        WatchedSite { build_id: vec![1, 2], path: "/p".into(), offset, hits: 0 }
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::survey::{SurveyRequest, survey};
 use checked::{Branch, Checked};
 use lessons::Lessons;
 use payload::NoiseSpec;
-use watch::{Wanted, WatchedSite, watched};
+use watch::{Wanted, WatchedSite, begin_off, watched};
 
 /// How threads wait and where.
 #[derive(Clone, Debug)]
@@ -291,8 +291,11 @@ pub fn detect(
         None => Checked::default(),
     };
     let watching = sites.len();
+    let all = surveyed.survey.images().values().flat_map(|image| image.sites.values()).map(|site| u64::from(site.hits));
+    let begin_off = begin_off(all.sum(), &sites, options.budget);
     let parts = checked.arm(&mut images, &mut sites);
-    let armed = Armed { images, parts, branches: u32::try_from(checked.branches.len()).unwrap_or(u32::MAX), checks };
+    let branches = u32::try_from(checked.branches.len()).unwrap_or(u32::MAX);
+    let armed = Armed { images, parts, branches, checks, begin_off };
     let lessons_file = lessons_file(store, &program, &found);
     let mut lessons = if options.again { Lessons::load(&lessons_file) } else { Lessons::default() };
     each(Step::Watching { sites: watching, suspects: lessons.suspects() });
@@ -385,6 +388,8 @@ struct Armed {
     parts: Vec<Vec<Part>>,
     branches: u32,
     checks: bool,
+    /// Ids below this begin switched off.
+    begin_off: u32,
 }
 
 /// Whether an image's code declares sections of its own.
@@ -425,6 +430,7 @@ fn plan(
         ranges: if options.heuristic == Heuristic::Variable { lessons.ranges() } else { Vec::new() },
         parts: armed.parts.clone(),
         branches: armed.branches,
+        begin_off: armed.begin_off,
     };
     let mut plan = PlanSpec::new(Observe::Nothing, out_dir);
     plan.images.clone_from(&armed.images);

@@ -33,6 +33,8 @@ pub struct NoiseSpec {
     pub parts: Vec<Vec<Part>>,
     /// How many branches these have.
     pub branches: u32,
+    /// Ids below this, unless noise is aimed at them, are switched off at first.
+    pub begin_off: u32,
 }
 
 impl NoiseSpec {
@@ -60,7 +62,7 @@ impl NoiseSpec {
         for field in [len32(self.sites.len())?, len32(rows_at)?, len32(self.ranges.len())?, len32(ranges_at)?] {
             bytes.extend(field.to_le_bytes());
         }
-        for field in [len32(parts_at)?, len32(roles)?, len32(roles_at)?, self.branches] {
+        for field in [len32(parts_at)?, len32(roles)?, len32(roles_at)?, self.branches, self.begin_off] {
             bytes.extend(field.to_le_bytes());
         }
         bytes.resize(rows_at, 0);
@@ -114,12 +116,13 @@ mod tests {
             sites in proptest::collection::vec(prop_oneof![Just(Aim::Quiet), Just(Aim::Usual), Just(Aim::Aimed)], 0..40),
             ranges in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..9),
             parts in proptest::collection::vec(proptest::collection::vec(part(), 0..3), 0..40),
+            begin_off in any::<u32>(),
         ) {
             let (kind, heuristic) = (NoiseKind::from_u8(kind).expect("one"), Heuristic::from_u8(heuristic).expect("one"));
             let spec = NoiseSpec {
                 seed, duration_ns, budget, window_ns, strength, aimed, kind, heuristic, flags, ranges,
                 parts: sites.iter().zip(parts.iter().chain(std::iter::repeat(&Vec::new()))).map(|(_, parts)| parts.clone()).collect(),
-                branches: 9, sites,
+                branches: 9, sites, begin_off,
             };
             let bytes = spec.to_bytes().expect("small");
             let noise = Noise::parse(&bytes).expect("sound");
@@ -131,6 +134,7 @@ mod tests {
                 ranges: (0..noise.ranges).filter_map(|number| noise.range(number)).collect(),
                 parts: (0..noise.sites).map(|id| noise.parts(id).collect()).collect(),
                 branches: noise.branches,
+                begin_off: noise.begin_off,
             };
             prop_assert_eq!(back, spec);
         }

@@ -33,9 +33,7 @@ pub struct Chosen {
 
 /// Chooses.
 pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {
-    // No part is more than the whole.
-    let heat = choice.heat.unwrap_or(Heat { proportion: 1.0, together: 1.0, hits_a_run: 0 });
-    let mut bias = bias_by(all, heat);
+    let mut bias = bias_by(all, choice.heat.unwrap_or(Heat::NONE));
     let is_asked =
         |sites: &BTreeSet<SiteKey>| sites.iter().any(|key| all.sites.get(key).is_some_and(|site| site.asked));
     bias.left_out.retain(|group| !is_asked(&group.sites));
@@ -78,7 +76,7 @@ mod tests {
         let everything = choose(&all, &Choice::default());
         assert_eq!(names(&everything), [key("a").0, key("b").0, key("c").0]);
         assert_eq!((everything.unshared, everything.left_out.len()), (1, 0));
-        let cool = Choice { heat: Some(Heat { proportion: 0.5, together: 1.0, hits_a_run: 10 }), ..Choice::default() };
+        let cool = Choice { heat: Some(Heat { proportion: 0.5, hits_a_run: 10, ..Heat::NONE }), ..Choice::default() };
         assert_eq!(names(&choose(&all, &cool)), [key("c").0]);
         assert_eq!(choose(&all, &cool).left_out.len(), 1);
         let only_asked = Choice { asked_only: true, ..cool.clone() };

@@ -347,6 +347,7 @@ mod tests {
         Invariants {
             program: "prog".to_owned(),
             runs: 1,
+            time: 0,
             sites: sites.map(|(name, belonging)| (key(name), belonging)).into(),
             colours: [colour].into(),
             sections: BTreeMap::new(),

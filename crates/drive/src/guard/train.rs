@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::invariant::doubt::{Doubts, Showed};
+use selvedge_analyze::invariant::group::FELT;
 use selvedge_analyze::invariant::select::Selection;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
@@ -25,7 +26,7 @@ use crate::guard::log::{LogFile, learnt, take_logs};
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
-use crate::run::{Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
+use crate::run::{End, Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
 use selvedge_image::LockCall;
 
 /// How to train.
@@ -207,23 +208,55 @@ impl<'a> School<'a> {
         Ok((outcome, take_logs(dir).map_err(TrainError::Files)?))
     }
 
-    fn run_free(&self, stop: &Stop) -> Result<Outcome, TrainError> {
+    fn start(&self, plan: &Path, stop: &Stop) -> Result<(End, Duration), TrainError> {
         let args = self.prepared.inputs.argv.iter().skip(1).cloned().collect();
         let guest = Guest { program: self.prepared.program.path.clone().into_os_string(), args };
         let request = RunRequest {
             guest: &guest,
-            plan: &self.plan_file,
+            plan,
             output: GuestOutput::Files(self.free_dir.clone()),
             timeout: Some(self.options.timeout),
             stop,
         };
-        let (end, _) = run_guest(&request, &mut GuestInput::Reopen(self.prepared.inputs.stdin.clone()))?;
+        Ok(run_guest(&request, &mut GuestInput::Reopen(self.prepared.inputs.stdin.clone()))?)
+    }
+
+    /// Processor time in nanoseconds that the program takes by itself, as a run of it with nothing armed tells; 0 where it does not.
+    fn own_time(&self, stop: &Stop) -> Result<u64, TrainError> {
+        let plan = self.plan_file.with_extension("idle");
+        let idle = PlanSpec::new(Observe::Nothing, &self.free_dir).to_bytes()?;
+        std::fs::write(&plan, idle).map_err(TrainError::Files)?;
+        let before = children_time();
+        let (end, elapsed) = self.start(&plan, stop)?;
+        if matches!(end, End::TimedOut | End::Interrupted) {
+            return Ok(0);
+        }
+        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        Ok(match children_time().zip(before).map(|(after, before)| after.saturating_sub(before)) {
+            // Shorter than the kernel counts.
+            None | Some(0) => elapsed,
+            Some(time) => time,
+        })
+    }
+
+    fn run_free(&self, stop: &Stop) -> Result<Outcome, TrainError> {
+        let (end, _) = self.start(&self.plan_file, stop)?;
         let ended = end.outcome();
         Ok(match (&self.options.oracle, ended) {
             (Some(oracle), Outcome::Pass | Outcome::Fail { .. }) => ask_oracle(oracle, &self.free_dir, end)?,
             _ => ended,
         })
     }
+}
+
+/// Processor time of the children that have ended, in nanoseconds.
+fn children_time() -> Option<u64> {
+    const TICK_NS: u64 = 10_000_000;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in brackets, may have blanks; the times of children are fields 16 and 17.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(13).map(|field| field.parse::<u64>().ok());
+    Some((times.next()?? + times.next()??) * TICK_NS)
 }
 
 /// The plan of a free run: a guard, and nothing else.
@@ -264,6 +297,7 @@ pub fn train(
         trained.invariants.program = name.to_string_lossy().into_owned();
     }
     trained.invariants.colours.extend(options.colours.iter().cloned());
+    let mut own_time = None;
     for number in 0..options.runs {
         if stop.is_set() {
             break;
@@ -273,7 +307,14 @@ pub fn train(
         let keys: Vec<&SiteKey> = school.guard.sites.iter().map(|site| &site.key).collect();
         let counted = |log: &LogFile| log.log().map_or(0, |log| log.counter(LogCounter::NotLogged));
         trained.not_logged += logs.iter().map(counted).sum::<u64>();
-        let run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
+        let mut run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
+        if let Some(run) = &mut run {
+            let hits = run.sites.values().fold(0_u64, |sum, site| sum.saturating_add(site.hits));
+            if own_time.is_none() && hits > FELT {
+                own_time = Some(school.own_time(stop)?);
+            }
+            run.time = own_time.unwrap_or(0);
+        }
         trained.add(outcome, options.schedules.strategy(number).is_some(), run);
         trained.elapsed = begin.elapsed();
         each(&trained);

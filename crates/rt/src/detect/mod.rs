@@ -164,7 +164,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     log::open(&parsed, dir);
     sections::begin(&parsed);
     if parsed.budget != NO_BUDGET {
-        switch::begin(parsed.sites.min(MOST_SITES));
+        switch::begin(parsed.sites.min(MOST_SITES), parsed.begin_off);
     }
     noise::begin(parsed.budget);
     noise::calibrate(entry::watched::measure);

@@ -7,14 +7,15 @@
 //! Code pages are never writable and executable at once: the byte goes through `/proc/self/mem`, as a debugger's
 //! breakpoint would, and only where the five bytes are still those that the patcher left (a library may be gone).
 //!
-//! Which sites are hot is told by samples: a site's part in them is its part in all checks.
+//! Which sites are hot is told by samples: a site's part in them is its part in all checks. Some are known to be hot before the run: these
+//! begin switched off, so that a short run keeps its budget too, and come back one after the other where there is room for them.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::detect::LogCounter;
 
 use super::log;
-use super::noise::{Account, check_ns};
+use super::noise::{Account, Class, check_ns};
 use crate::spin::Spin;
 use crate::sys::{self, flags};
 
@@ -41,8 +42,14 @@ static LOCK: Spin = Spin::new();
 /// A site that is off, or was: site + 1, when it comes back (0 while it is on), how long it was off.
 static OFF: [[AtomicU64; 3]; 256] = [const { [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)] }; 256];
 
-/// Makes room for so many sites.
-pub fn begin(sites: u32) {
+/// Ids below this begin switched off.
+static BEGIN_OFF: AtomicU32 = AtomicU32::new(0);
+/// Between the times at which two sites that began switched off come back.
+const STAGGER_NS: u64 = 5_000_000;
+
+/// Makes room for so many sites, of which the first begin switched off.
+pub fn begin(sites: u32, begin_off: u32) {
+    BEGIN_OFF.store(begin_off, Ordering::Relaxed);
     if let Ok(at) = sys::mmap_anonymous((sites as usize * 16).next_multiple_of(4096).max(4096)) {
         SITES.store(sites as usize, Ordering::Relaxed);
         PLACES.store(at, Ordering::Release);
@@ -56,6 +63,26 @@ fn place(site: u32) -> Option<&'static [AtomicU64; 2]> {
     }
     // SAFETY: I6: pages of ours that are never unmapped, with a pair for each site.
     Some(unsafe { &*((at + site as usize * 16) as *const [AtomicU64; 2]) })
+}
+
+/// The first byte of a site that is switched off.
+const fn idle(call: u8) -> u8 {
+    if call == 0xe9 { 0xc3 } else { 0xa9 }
+}
+
+/// Whether a site with this call in it begins switched off: the byte to begin with then. When it comes back is remembered. One in eight does
+/// not, others in each run: in runs that are too short for any to come back, all have their turn.
+pub fn begins_with(site: u32, call: u8) -> Option<u8> {
+    let chance = super::plan().map_or(0, |plan| plan.seed ^ u64::from(site)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
+    if site >= BEGIN_OFF.load(Ordering::Relaxed) || chance == 0 || super::class_of(site) == Class::Aimed {
+        return None;
+    }
+    let row = OFF.iter().find(|row| row[0].load(Ordering::Relaxed) == 0)?;
+    let back = OFF_NS + u64::from(site) * STAGGER_NS;
+    row[0].store(u64::from(site) + 1, Ordering::Relaxed);
+    row[1].store(sys::clock_ns(1).saturating_add(back), Ordering::Relaxed);
+    row[2].store(OFF_NS, Ordering::Relaxed);
+    Some(idle(call))
 }
 
 /// A site was armed with this code, and does nothing but call us.
@@ -73,7 +100,7 @@ fn switch(site: u32, on: bool) -> bool {
     let Some(place) = place(site) else { return false };
     let (at, code) = (place[0].load(Ordering::Acquire), place[1].load(Ordering::Relaxed).to_le_bytes());
     let [call, ..] = code;
-    let idle = if call == 0xe9 { 0xc3 } else { 0xa9 };
+    let idle = idle(call);
     let (from, to) = if on { (idle, call) } else { (call, idle) };
     if at == 0 || crate::sink::is_sealed() {
         return false;

@@ -161,6 +161,12 @@ impl Slot {
         }
     }
 
+    /// Stalls for this pair that were in vain; 0 where one paid.
+    pub fn in_vain(self) -> u32 {
+        let get = |by: usize| word32(self.0 + by).load(Ordering::Relaxed);
+        if get(20) > 0 { 0 } else { get(24).saturating_add(get(28)) }
+    }
+
     /// Whether stalling for this pair does not pay: `most` stalls ended by the time or it came `usual` times, and few or none
     /// ended by the awaited access.
     pub fn is_mute(self, most: u32, usual: u32) -> bool {

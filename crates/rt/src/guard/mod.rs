@@ -10,9 +10,10 @@
 //! - Nobody polls: a stalled thread is woken by the next access to its location.
 //! - A stall ends early where nobody is left who could make the awaited access.
 //! - Locations are exact to the byte, and begin anew when their memory is freed.
-//! - A pair that only ever timed out is no longer stalled for (`MUTE`), nor one that comes all the time: it goes on, and as an access that
-//!   belongs from then on, on the short way. Any pair goes on while all stalls in vain together have taken more than a tenth of a
-//!   second and a hundredth of the run (`is_patient`): a table that is all wrong makes a program a little slower, and no more.
+//! - A pair whose stalls were in vain is stalled for half as long each time (`most_ns`), and in the end no longer (`MUTE`), nor is one that
+//!   comes all the time: it goes on, and as an access that belongs from then on, on the short way. Any pair goes on while all stalls in vain
+//!   together have taken more than `PATIENCE_NS` and a hundredth of the run (`is_patient`): a table that is all wrong makes a program a little
+//!   slower, and no more.
 //! - Learning is a guard that never stalls and notes every pair.
 //!
 //! NOTE \[Hooks come first\]
@@ -35,10 +36,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::guard::{FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Row, Table};
 use selvedge_events::interpose::{INTERPOSED, Slot};
+use selvedge_events::plan::Observe;
 
 use crate::gate::{self, time};
 use crate::thread_state::{self, ThreadState};
-use crate::{arch, enforce, sink, sys};
+use crate::{arch, detect, enforce, heal, sink, sys};
 use log::Ended;
 use recorder::{REGION_SHIFT, WAITED};
 
@@ -65,7 +67,7 @@ const UNLOGGED: u32 = 64;
 /// Violations by one pair that are too many for a bug, unless its stalls paid: then it was not met in training.
 const USUAL: u32 = 256;
 /// Time that may be stalled in vain, beside a hundredth of the run.
-const PATIENCE_NS: u64 = 100_000_000;
+const PATIENCE_NS: u64 = 30_000_000;
 /// Accesses that may interrupt the guard at work before its frame is taken for gone.
 const REENTRIES: u32 = 64;
 /// How long an access that was announced may take to be made.
@@ -82,6 +84,18 @@ pub const INSIDE: usize = 16;
 #[inline(always)]
 pub fn is_on() -> bool {
     TABLE.load(Ordering::Relaxed) != 0
+}
+
+/// Whether to guard is all that there is to do: nothing is learnt, recorded, detected, healed, enforced or under control.
+#[inline(always)]
+pub fn only_guards() -> bool {
+    is_on()
+        && FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0
+        && sink::observe() == Observe::Nothing
+        && !gate::is_on()
+        && !detect::is_on()
+        && !heal::is_on()
+        && !enforce::is_on()
 }
 
 fn table() -> Option<&'static Table<'static>> {
@@ -443,12 +457,20 @@ fn look(state: &mut ThreadState, addr: u64, size: u64, site: u32, may_stall: boo
         awaited = before.map_or(0, |reading| reading.before_thread);
         is_settled
     };
-    let ended = stall::stall(state, violation.addr, site, table.stall_ns, &mut settled, &belongs);
+    let ended = stall::stall(state, violation.addr, site, most_ns(table, slot), &mut settled, &belongs);
     stalled(slot, clock().saturating_sub(begun), ended);
     if ended == Ended::Resolved {
         settle(awaited, violation.addr, SETTLE_AFTER_STALL_NS);
     } else {
         let _ = attempt(state, addr, size, site, How::Force);
+    }
+}
+
+/// How long a thread stalls for a pair at most: half as long for each time that it was in vain, unless it ever paid.
+fn most_ns(table: &Table<'_>, slot: Option<log::Slot>) -> u64 {
+    match slot {
+        Some(slot) if !gate::is_on() => table.stall_ns >> slot.in_vain().min(5),
+        _ => table.stall_ns,
     }
 }
 

@@ -13,14 +13,14 @@
 //! While learning, a section is forgotten when a condition wait interrupts it: what comes after the wait is not what the
 //! lock was taken for.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::control::seat;
 use selvedge_events::guard::{ENTRY, FLAG_LEARN, FLAG_WATCH, LogCounter, Note, Table};
 use selvedge_events::pack::{NO_PC, split_pc};
 
 use super::log::{self, Ended};
-use super::{FLAGS, belongs, is_mute, is_patient, look_at, recorder, set_guarding, stall, stalled, table};
+use super::{FLAGS, belongs, is_mute, is_patient, look_at, most_ns, recorder, set_guarding, stall, stalled, table};
 use crate::gate::{Arrival, Visit, Woken, time};
 use crate::thread_state::{self, ThreadState};
 use crate::{arch, modules, sink, sys};
@@ -32,11 +32,30 @@ pub const ROUNDS: u32 = 16;
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static AT: AtomicUsize = AtomicUsize::new(0);
 
+/// A bit for each of the entries' return offsets, by its lowest bits: most calls have none.
+static KNOWN: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+
+fn known(offset: u32) -> (&'static AtomicU64, u64) {
+    let bit = offset as usize % (KNOWN.len() * 64);
+    (&KNOWN[bit / 64], 1 << (bit % 64))
+}
+
 /// Takes the entries of a table into use.
 pub fn begin(table: &Table<'static>) {
     let rows = table.entry_rows();
+    for (offset, ..) in table.entries() {
+        let (word, bit) = known(offset);
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
     AT.store(rows.as_ptr() as usize, Ordering::Relaxed);
     COUNT.store((rows.len() / ENTRY) as u32, Ordering::Release);
+}
+
+/// Whether there may be entries of the call that returns to an address.
+#[inline(always)]
+pub fn may_begin(pc: usize) -> bool {
+    let (word, bit) = known((pc as u64).wrapping_sub(modules::executable_base()) as u32);
+    word.load(Ordering::Relaxed) & bit != 0
 }
 
 /// The entries of the call that returns to an address.
@@ -136,7 +155,7 @@ fn wait(lock: u64, pc: usize) -> bool {
     set_guarding(state, arch::stack_pointer());
     // SAFETY: I4: this thread's own state; `stall` does not touch the fields that a look does.
     let mut settled = || violation(unsafe { &mut *who }, lock, pc).is_none();
-    let how = stall::stall(state, found.addr, found.site, table.stall_ns, &mut settled, &belongs);
+    let how = stall::stall(state, found.addr, found.site, most_ns(table, slot), &mut settled, &belongs);
     set_guarding(state, 0);
     let now = if sink::is_sealed() { begun } else { sys::clock_ns(1) };
     stalled(slot, now.saturating_sub(begun), how);
@@ -186,9 +205,7 @@ pub fn taken(result: i32, lock: u64, pc: usize) {
     if result != 0 && result != EOWNERDEAD {
         return;
     }
-    let locks = state.locks.load(Ordering::Relaxed).saturating_add(1);
-    state.locks.store(locks, Ordering::Release);
-    if locks > 1 {
+    if inside(state, 1) > 1 {
         return;
     }
     (state.outer_lock, state.outer_call, state.inside_count) = (lock, modules::payload(pc), 0);
@@ -200,9 +217,16 @@ pub fn taken(result: i32, lock: u64, pc: usize) {
 /// A lock was given back.
 pub fn given() {
     if let Some(state) = thread_state::current().filter(|_| super::is_on()) {
-        let locks = state.locks.load(Ordering::Relaxed).saturating_sub(1);
-        state.locks.store(locks, Ordering::Release);
+        inside(state, -1);
     }
+}
+
+/// The thread holds so many locks more; how many these are now.
+#[inline(always)]
+pub fn inside(state: &ThreadState, more: i32) -> u32 {
+    let locks = state.locks.load(Ordering::Relaxed).saturating_add_signed(more);
+    state.locks.store(locks, Ordering::Release);
+    locks
 }
 
 /// A condition wait let others in.

@@ -1,5 +1,7 @@
 //! Mutexes, reader-writer locks, spin locks, once objects and static-initialisation guards.
 
+use core::sync::atomic::Ordering;
+
 use selvedge_events::event::{Acquire, EventKind, Mode, Primitive};
 use selvedge_events::interpose::Slot;
 use selvedge_events::pack;
@@ -11,6 +13,7 @@ use super::{Reg, clock, wrappers};
 use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
 use crate::guard::section;
+use crate::thread_state::{self, ThreadState};
 use crate::{detect, guard, heal, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
@@ -31,6 +34,11 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
         }
         return result;
     }
+    if guard::only_guards()
+        && let Some(state) = thread_state::current()
+    {
+        return take_guarded(state, slot, how, [lock, b, c], pc);
+    }
     stream::pend(slot as u16, lock as u64, pc);
     let insist = || real::call(slot, lock, b, c, 0, 0);
     let result = controlled(slot, lock, b, c, pc).unwrap_or_else(|| match given_by(slot) {
@@ -44,6 +52,25 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
         detect::took(lock, pc);
     }
     stream::emit(EventKind::Acquire, pc, [pack::object(lock as u64, how.pack()), 0, 0]);
+    result
+}
+
+/// The same where a guard is all that there is: others are told that the thread waits and that it is inside, and whether it comes too early is
+/// looked at where it may.
+fn take_guarded(state: &mut ThreadState, slot: Slot, how: Acquire, [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
+    state.doing.store(0, Ordering::Release);
+    if guard::waits_for_others(slot as u16) {
+        state.blocked.store(2, Ordering::Relaxed);
+    }
+    let insist = || real::call(slot, lock, b, c, 0, 0);
+    let result = match given_by(slot).filter(|_| section::may_begin(pc)) {
+        Some(give) => section::take(lock as u64, pc, insist, || real::call(give, lock, 0, 0, 0, 0)),
+        None => insist(),
+    };
+    state.blocked.store(0, Ordering::Relaxed);
+    if (Acquire { result: result as u8, ..how }).held() {
+        section::inside(state, 1);
+    }
     result
 }
 
@@ -205,6 +232,13 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
     if detect::only_holds() {
+        return real::call(slot, lock, 0, 0, 0, 0);
+    }
+    if guard::only_guards()
+        && let Some(state) = thread_state::current()
+    {
+        state.doing.store(0, Ordering::Release);
+        section::inside(state, -1);
         return real::call(slot, lock, 0, 0, 0, 0);
     }
     guard::past();
