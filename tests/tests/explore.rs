@@ -230,7 +230,7 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
         ("\"$S\" explore --heal \"$P\" -- \"$P\"", "not text"),
         ("\"$S\" explore --heal \"$D/bank.c\" -- \"$P\"", "not a file of sections"),
         ("\"$S\" explore --enforce \"$P\" -- \"$P\"", "cannot read the profile"),
-        ("\"$S\" explore --enforce \"$D/bank.c\" -- \"$P\"", "selvedge-atomicity 1"),
+        ("\"$S\" explore --enforce \"$D/bank.c\" -- \"$P\"", "selvedge-atomicity 2"),
         ("\"$S\" hunt --guard \"$P\" -- \"$P\"", "as it is"),
         ("\"$S\" replay \"$D/none.clip\"", "cannot read the clip"),
         ("\"$S\" replay \"$P\"", "is no clip"),

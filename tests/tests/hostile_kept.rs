@@ -104,7 +104,7 @@ fn enforced(trial: &Trial<'_>, expected: &Outcome) -> Result<(), String> {
     // Some end by a signal, or not well, and mean it.
     trial.tool_on(&["record", "-q", "--oracle", "true", "--"])?;
     trial.tool(["profile", "1", "--out", "profile"])?;
-    match trial.tool_on(&["enforce", "profile", "--plan", "plan", "--"]) {
+    match trial.tool_on(&["enforce", "--all", "profile", "--plan", "plan", "--"]) {
         Err(said) if said.contains("has no pairs") => return Ok(()),
         other => other?,
     }

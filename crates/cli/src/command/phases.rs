@@ -204,7 +204,11 @@ pub(crate) fn guard(hunting: &Hunting<'_>, bugs: &mut Bugs) {
             against(hunting, bug, share)
         };
         holds += usize::from(guarded.verified);
-        bug.lines.push(format!("{GUARD}    {}", words(&guarded, &hunting.prepared.program.path)));
+        let mut line = words(&guarded, &hunting.prepared.program.path, ["holds", "does not hold"]);
+        if guarded.plan.is_some() && !guarded.verified && !hunting.args.locks {
+            line += "; `selvedge hunt --locks` tries locks";
+        }
+        bug.lines.push(format!("{GUARD}    {line}"));
         bug.lead.guard = Some(guarded);
     }
     note(&format!("guards: {holds} of {harmful} hold; {:.1} s", begin.elapsed().as_secs_f64()));
@@ -298,21 +302,22 @@ pub(crate) fn locks(hunting: &Hunting<'_>, bugs: &mut Bugs) {
     let holds = all.iter().filter(|guarded| guarded.verified).count();
     note(&format!("locks: hold against {holds} of {}; {:.1} s", all.len(), begin.elapsed().as_secs_f64()));
     for (bug, guarded) in harmful.iter_mut().zip(all) {
-        bug.lines.push(format!("{LOCKS}    {}", words(&guarded, &hunting.prepared.program.path)));
+        let line = words(&guarded, &hunting.prepared.program.path, ["hold", "do not hold"]);
+        bug.lines.push(format!("{LOCKS}    {line}"));
         bug.lead.locks = Some(guarded);
     }
 }
 
 /// How a guard did, or locks, without comfort.
-fn words(guarded: &Guarded, program: &std::path::Path) -> String {
+fn words(guarded: &Guarded, program: &std::path::Path, [holds, fails]: [&str; 2]) -> String {
     let Some(plan) = &guarded.plan else {
         return format!("none: {}", guarded.why.as_deref().unwrap_or("it could not be made"));
     };
     let clips = format!("{} of {} failing schedules pass", guarded.clips - guarded.clips_failed, guarded.clips);
     let fresh = format!("{} of {} fresh ones", guarded.schedules - guarded.failures, guarded.schedules);
     if guarded.verified {
-        return format!("holds: {clips}, {fresh}; in production: SELVEDGE_PLAN={plan} {}", program.display());
+        return format!("{holds}: {clips}, {fresh}; in production: SELVEDGE_PLAN={plan} {}", program.display());
     }
     let why = guarded.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("does not hold: {clips}, {fresh}{why}")
+    format!("{fails}: {clips}, {fresh}{why}")
 }

@@ -62,7 +62,9 @@ pub enum EnforceError {
     #[error("the program's code cannot be understood")]
     Program(#[from] ProgramError),
     /// All that there is would cost too much.
-    #[error("all {pairs} pairs of the profile would slow the program down too much; --all enforces them all the same")]
+    #[error(
+        "what the profile has would slow the program down too much (pairs: {pairs}); --all enforces it all the same"
+    )]
     Hot {
         /// How many these are.
         pairs: usize,

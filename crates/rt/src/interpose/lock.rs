@@ -57,7 +57,7 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
 
 /// The same where a guard is all that there is: others are told that the thread waits and that it is inside, and whether it comes too early is
 /// looked at where it may.
-fn take_guarded(state: &mut ThreadState, slot: Slot, how: Acquire, [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
+fn take_guarded(state: &ThreadState, slot: Slot, how: Acquire, [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
     state.doing.store(0, Ordering::Release);
     if guard::waits_for_others(slot as u16) {
         state.blocked.store(2, Ordering::Relaxed);
