@@ -138,7 +138,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops on interrupt and termination. One that comes [`AT_ONCE`] after the first, or later, ends us immediately; those before it are
+    /// Stops on interrupt and termination. One that comes `AT_ONCE` after the first, or later, ends us immediately; those before it are
     /// the same wish: `timeout` and some shells send a signal to the process and to its group.
     pub fn on_signals() -> Stop {
         let stop = Stop::default();

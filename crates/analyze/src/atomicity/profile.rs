@@ -93,6 +93,14 @@ pub struct Touch<'a> {
     pub holds: &'a [Hold],
     /// When, in nanoseconds from the beginning; 0 where that is not known.
     pub at: u64,
+    /// When the thread next came to a place where a lock can be given back: what is taken for the access is held until then.
+    pub until: u64,
+}
+
+impl Touch<'_> {
+    fn lingers(&self) -> u64 {
+        self.until.saturating_sub(self.at)
+    }
 }
 
 /// The points of the deepest activation that two contexts of one thread share (figure 5, *frontier*); nothing if they share
@@ -143,6 +151,8 @@ pub struct Variable {
     pub locks: BTreeSet<String>,
     /// How often it was accessed; the most of any run.
     pub accesses: u64,
+    /// The time from accesses to where a lock can be given back, all together; the most of any run, in nanoseconds.
+    pub lingers: u64,
     /// The accesses in the code that were seen to touch it.
     pub sites: BTreeSet<String>,
     /// Its pairs.
@@ -167,6 +177,8 @@ pub struct Profile {
     pub program: String,
     /// How long the longest run took, in nanoseconds; 0 where no time is known.
     pub time: u64,
+    /// How long its threads were busy in the busiest run, in nanoseconds: what passes without an event counts for a little at most. 0 as above.
+    pub busy: u64,
     /// Its variables, by name.
     pub variables: BTreeMap<String, Variable>,
     /// By call that takes or gives back locks of the program, or waits: the classes of these locks.
@@ -180,6 +192,7 @@ impl Profile {
             self.program.clone_from(&other.program);
         }
         self.time = self.time.max(other.time);
+        self.busy = self.busy.max(other.busy);
         for (call, locks) in &other.calls {
             self.calls.entry(call.clone()).or_default().extend(locks.iter().cloned());
         }
@@ -189,6 +202,7 @@ impl Profile {
                 continue;
             };
             ours.accesses = ours.accesses.max(theirs.accesses);
+            ours.lingers = ours.lingers.max(theirs.lingers);
             ours.members.extend(theirs.members.iter().cloned());
             ours.sites.extend(theirs.sites.iter().cloned());
             ours.locks.retain(|lock| theirs.locks.contains(lock));
@@ -231,6 +245,7 @@ type Seen<L> = BTreeMap<(u32, u32), (Atomicity, BTreeSet<L>, u64)>;
 struct Done {
     locks: Option<BTreeSet<u32>>,
     accesses: u64,
+    lingers: u64,
     pairs: Seen<u32>,
 }
 
@@ -238,6 +253,7 @@ struct Done {
 #[derive(Debug, Default)]
 struct Object {
     touches: u64,
+    lingers: u64,
     any: Latest,
     writes: Latest,
     /// Locks that were held at every access so far.
@@ -282,6 +298,7 @@ impl Object {
     /// Figure 5: rules Exclusive, Read, None and LockSet, as the accesses come. Says whether there is a frontier.
     fn touch(&mut self, touch: &Touch<'_>) -> bool {
         self.touches += 1;
+        self.lingers = self.lingers.saturating_add(touch.lingers());
         let time = self.touches;
         let held = || touch.holds.iter().map(|hold| (hold.class, hold.object));
         match &mut self.locks {
@@ -310,7 +327,7 @@ impl Object {
                 Some(key) => {
                     let seen = self.pairs.entry(key).or_insert_with(|| (Atomicity::Top, both(), 0));
                     seen.0 = seen.0.min(atomicity);
-                    seen.2 = seen.2.saturating_add(touch.at.saturating_sub(last.at));
+                    seen.2 = seen.2.saturating_add(touch.at.saturating_sub(last.at)).saturating_add(touch.lingers());
                     if !seen.1.is_empty() {
                         let both = both();
                         seen.1.retain(|lock| both.contains(lock));
@@ -332,6 +349,7 @@ impl Object {
     fn end(self, done: &mut Done) {
         // Its locks would be taken for objects of one thread too.
         done.accesses = done.accesses.saturating_add(self.touches);
+        done.lingers = done.lingers.saturating_add(self.lingers);
         if self.last.len() < 2 {
             return;
         }
@@ -403,8 +421,8 @@ impl Learner {
             let (Some(locks), Some((name, members))) = (&done.locks, names.variables.get(*number as usize)) else {
                 continue;
             };
-            let (members, accesses) = (members.clone(), done.accesses);
-            let mut variable = Variable { members, accesses, locks: lock_names(locks), ..Variable::default() };
+            let (members, accesses, lingers) = (members.clone(), done.accesses, done.lingers);
+            let mut variable = Variable { members, accesses, lingers, locks: lock_names(locks), ..Variable::default() };
             for ((first, second), (atomicity, locks, lasted)) in &done.pairs {
                 let (Some(a), Some(b)) = (names.labels.get(*first as usize), names.labels.get(*second as usize)) else {
                     continue;
@@ -455,7 +473,7 @@ mod tests {
         let mut learner = Learner::default();
         for entry in run {
             let Entry { thread, access, context, holds, .. } = entry;
-            let touch = Touch { thread: *thread, access: *access, context, holds, at: 0 };
+            let touch = Touch { thread: *thread, access: *access, context, holds, at: 0, until: 0 };
             learner.touch(entry.variable, entry.object, &touch);
         }
         learner.finish(&names())
@@ -616,15 +634,17 @@ mod tests {
         let mut learner = Learner::default();
         for (thread, label, at) in [(0, 1, 100), (0, 2, 150), (1, 1, 200), (0, 1, 300), (0, 2, 310), (1, 2, 400)] {
             let context = [Frame { activation: thread, label }];
-            let touch = Touch { thread: thread as u32, access: Access::Read, context: &context, holds: &[], at };
+            let until = if at == 310 { 360 } else { 0 };
+            let touch = Touch { thread: thread as u32, access: Access::Read, context: &context, holds: &[], at, until };
             learner.touch(0, 0, &touch);
         }
         let profile = learner.finish(&names());
         let lasted: Vec<(&str, u64)> =
             profile.variables["x"].pairs.iter().map(|(key, seen)| (key.second.as_str(), seen.lasted)).collect();
         assert_eq!(profile.variables["x"].accesses, 6);
-        // From 1 to 2 three times, in two threads; from 2 to 1 once.
-        assert_eq!(lasted, [("2", 50 + 10 + 200), ("1", 150)]);
+        assert_eq!(profile.variables["x"].lingers, 50);
+        // From 1 to 2 three times, in two threads, once held for longer than it lasted; from 2 to 1 once.
+        assert_eq!(lasted, [("2", 50 + 10 + 50 + 200), ("1", 150)]);
     }
 
     #[test]
@@ -639,7 +659,11 @@ mod tests {
         let context = |thread: u32| [Frame { activation: u64::from(thread), label: 1 }];
         let touch = |learner: &mut Learner, thread| {
             let context = context(thread);
-            learner.touch(0, 0, &Touch { thread, access: Access::Read, context: &context, holds: &[], at: 0 });
+            learner.touch(
+                0,
+                0,
+                &Touch { thread, access: Access::Read, context: &context, holds: &[], at: 0, until: 0 },
+            );
         };
         touch(&mut learner, 0);
         touch(&mut learner, 1);

@@ -4,11 +4,13 @@
 //! file     = "selvedge-atomicity 2" NL *line
 //! line     = "program" SP name
 //!          | "time" SP number                             nanoseconds of the longest run; may be left out
+//!          | "busy" SP number                             nanoseconds that threads were busy in the busiest run; may be left out
 //!          | "call" SP name *( SP lock )                  a call that takes or gives back locks of these classes
 //!          | "variable" SP name                           what follows is about it
 //!          | "member" SP name                             a variable that is part of it
 //!          | "locks" *( SP name )                         held at every access
 //!          | "accesses" SP number                         in a run, the most; may be left out
+//!          | "lingers" SP number                          nanoseconds in a run that locks would be held after accesses; may be left out
 //!          | "site" SP name                               an access in the code that touches it
 //!          | "pair" SP atomicity SP function SP first SP second *( SP lock )
 //!          | "lasted" SP number                           that pair, nanoseconds in a run, the most; may be left out
@@ -46,7 +48,7 @@ pub enum ProfileProblem {
     #[error("expected \"selvedge-atomicity 2\"; a file of another version needs another Selvedge")]
     Header,
     /// The first word is none of those that begin a line.
-    #[error("expected program, time, call, variable, member, locks, accesses, site, pair or lasted")]
+    #[error("expected program, time, busy, call, variable, member, locks, accesses, lingers, site, pair or lasted")]
     Word,
     /// Too many or too few words.
     #[error("too many or too few words")]
@@ -78,6 +80,9 @@ impl Profile {
         if self.time > 0 {
             let _ = writeln!(text, "time {}", self.time);
         }
+        if self.busy > 0 {
+            let _ = writeln!(text, "busy {}", self.busy);
+        }
         for (call, locks) in &self.calls {
             let _ = writeln!(text, "call {}{}", escape(call), words(locks));
         }
@@ -89,6 +94,9 @@ impl Profile {
             let _ = writeln!(text, "locks{}", words(&variable.locks));
             if variable.accesses > 0 {
                 let _ = writeln!(text, "accesses {}", variable.accesses);
+            }
+            if variable.lingers > 0 {
+                let _ = writeln!(text, "lingers {}", variable.lingers);
             }
             for site in &variable.sites {
                 let _ = writeln!(text, "site {}", escape(site));
@@ -151,9 +159,20 @@ impl Reading {
                     return Err(Again);
                 }
             }
+            "busy" => {
+                if std::mem::replace(&mut self.profile.busy, number(rest)?) > 0 {
+                    return Err(Again);
+                }
+            }
             "accesses" => {
                 let (_, variable) = self.open.as_mut().ok_or(NoVariable)?;
                 if std::mem::replace(&mut variable.accesses, number(rest)?) > 0 {
+                    return Err(Again);
+                }
+            }
+            "lingers" => {
+                let (_, variable) = self.open.as_mut().ok_or(NoVariable)?;
+                if std::mem::replace(&mut variable.lingers, number(rest)?) > 0 {
                     return Err(Again);
                 }
             }
@@ -309,26 +328,33 @@ mod tests {
             lasted,
         });
         let key = (name(), name(), name()).prop_map(|(function, first, second)| PairKey { function, first, second });
-        let variable = (locks(), locks(), 0..3_u64, locks(), prop::collection::btree_map(key, seen, 0..4))
-            .prop_map(|(members, locks, accesses, sites, pairs)| Variable { members, locks, accesses, sites, pairs });
+        let variable = (locks(), locks(), (0..3_u64, 0..3_u64), locks(), prop::collection::btree_map(key, seen, 0..4))
+            .prop_map(|(members, locks, (accesses, lingers), sites, pairs)| Variable {
+                members,
+                locks,
+                accesses,
+                lingers,
+                sites,
+                pairs,
+            });
         let calls = prop::collection::btree_map(name(), locks(), 0..3);
-        (name(), 0..3_u64, prop::collection::btree_map(name(), variable, 0..4), calls)
-            .prop_map(|(program, time, variables, calls)| Profile { program, time, variables, calls })
+        (name(), (0..3_u64, 0..3_u64), prop::collection::btree_map(name(), variable, 0..4), calls)
+            .prop_map(|(program, (time, busy), variables, calls)| Profile { program, time, busy, variables, calls })
     }
 
     #[test]
     fn a_profile_is_readable() {
-        let mut profile = Profile { program: "bank".into(), time: 5_000_000, ..Profile::default() };
+        let mut profile = Profile { program: "bank".into(), time: 5_000_000, busy: 4_000_000, ..Profile::default() };
         let key = PairKey { function: "pay(int, int)".into(), first: "bank.c:12".into(), second: "bank.c:14".into() };
         let seen = Observed { atomicity: Atomicity::Read, locks: BTreeSet::from(["log".into()]), lasted: 1200 };
         let members = BTreeSet::from(["balance".into(), "count".into()]);
         let sites = BTreeSet::from(["bank.c:pay+2:5:w4".into()]);
         profile.calls.insert("bank.c:pay+1:0:call".into(), BTreeSet::from(["log".into()]));
         let pairs = BTreeMap::from([(key, seen)]);
-        let variable = Variable { members, locks: BTreeSet::new(), accesses: 40, sites, pairs };
+        let variable = Variable { members, locks: BTreeSet::new(), accesses: 40, lingers: 900, sites, pairs };
         profile.variables.insert("balance+count".into(), variable);
-        let text = "selvedge-atomicity 2\nprogram bank\ntime 5000000\ncall bank.c:pay+1:0:call log\n\n\
-                    variable balance+count\nmember balance\nmember count\nlocks\naccesses 40\nsite bank.c:pay+2:5:w4\n\
+        let text = "selvedge-atomicity 2\nprogram bank\ntime 5000000\nbusy 4000000\ncall bank.c:pay+1:0:call log\n\n\
+                    variable balance+count\nmember balance\nmember count\nlocks\naccesses 40\nlingers 900\nsite bank.c:pay+2:5:w4\n\
                     pair read pay(int,%20int) bank.c:12 bank.c:14 log\nlasted 1200\n";
         assert_eq!(profile.to_text(), text);
         assert_eq!(Profile::from_text(text), Ok(profile));

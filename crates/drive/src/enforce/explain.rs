@@ -61,6 +61,10 @@ impl Enforced {
             let _ =
                 writeln!(text, "left out, held for {} ms of a run: {variable}: {first} to {second}", ns / 1_000_000);
         }
+        for (variable, ns, pairs) in &self.left_out.lingering {
+            let ms = ns / 1_000_000;
+            let _ = writeln!(text, "left out, held for {ms} ms of a run after accesses: {variable}, pairs: {pairs}");
+        }
         for (variable, accesses, pairs) in &self.left_out.hot {
             let _ = writeln!(text, "left out, accessed {accesses} times in a run: {variable}, pairs: {pairs}");
         }

@@ -132,6 +132,12 @@ struct Reading<'a> {
     grouped: BTreeSet<(u32, u64)>,
     /// When the last access was.
     time: u64,
+    /// When each thread was last heard of, and how long all were busy.
+    heard: HashMap<u32, u64>,
+    /// [`next_hooks`], and the number of the event.
+    until: Vec<u64>,
+    number: usize,
+    busy: u64,
     shared: Shared,
     /// By place: accesses that were passed over.
     passed: BTreeMap<(u32, u32), u64>,
@@ -169,10 +175,38 @@ impl Shared {
 pub fn learn(process: &Process, builds: &mut Builds, program: &str, groups: &Groups) -> Profile {
     let mut reading = Reading::new(process, builds, groups);
     reading.shared = Shared::of(process);
+    reading.until = next_hooks(process);
     for event in process.events() {
         reading.event(&event);
+        reading.number += 1;
     }
     reading.finish(program)
+}
+
+/// For each event, when its thread next came to a hook where a lock can be given back, or blocked; nothing for runs under control.
+fn next_hooks(process: &Process) -> Vec<u64> {
+    let mut until = Vec::new();
+    if process.is_controlled() {
+        return until;
+    }
+    let mut waiting: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (number, event) in process.events().enumerate() {
+        until.push(0);
+        let waiting = waiting.entry(event.thread.0).or_default();
+        match event.body {
+            EventBody::Alloc { .. } | EventBody::Free { .. } => continue,
+            _ if process.access(&event).is_some() => {
+                let now = u64::try_from(process.nanos(event.time)).unwrap_or(0);
+                for number in waiting.drain(..) {
+                    until[number] = now;
+                }
+                waiting.push(number);
+            }
+            // What blocks gives back first, and how long it blocks says nothing.
+            _ => waiting.clear(),
+        }
+    }
+    until
 }
 
 /// Accesses of a run that are looked at for variables that belong together.
@@ -224,6 +258,10 @@ impl<'a> Reading<'a> {
             in_groups: BTreeMap::new(),
             grouped: BTreeSet::new(),
             time: 0,
+            heard: HashMap::new(),
+            until: Vec::new(),
+            number: 0,
+            busy: 0,
             shared: Shared::default(),
             passed: BTreeMap::new(),
         }
@@ -252,6 +290,7 @@ impl Reading<'_> {
     }
 
     fn event(&mut self, event: &Event) {
+        self.hear(event);
         self.follow(event);
         self.state(event);
         self.lock(event);
@@ -274,7 +313,8 @@ impl Reading<'_> {
             last.label = label;
         }
         let at = self.nanos(event);
-        let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds, at };
+        let until = self.until.get(self.number).copied().unwrap_or(0);
+        let touch = Touch { thread: event.thread.0, access: does, context: &calls.frames, holds: &holds, at, until };
         self.learner.touch(variable, access.addr, &touch);
         self.sites.entry(variable).or_default().insert(point.key.clone());
         for group in self.groups_of(variable) {
@@ -285,6 +325,15 @@ impl Reading<'_> {
         }
         calls.frames.truncate(calls.pcs.len());
         self.threads.insert(event.thread.0, calls);
+    }
+
+    /// A thread is busy from one event to the next; what takes long is counted for a little: it waits for others, or for the world.
+    fn hear(&mut self, event: &Event) {
+        const MOST_NS: u64 = 1_000_000;
+        let now = self.nanos(event);
+        if let Some(last) = self.heard.insert(event.thread.0, now) {
+            self.busy = self.busy.saturating_add(now.saturating_sub(last).min(MOST_NS));
+        }
     }
 
     /// When something happened; 0 in a run under control, which has an order and no time.
@@ -466,6 +515,7 @@ impl Reading<'_> {
         let mut profile = self.learner.finish(&names);
         profile.calls = self.calls;
         profile.time = self.time;
+        profile.busy = self.busy;
         let key = |place: &(u32, u32)| Some(&self.points.get(place)?.as_ref()?.key);
         let mut passed: BTreeMap<&str, u64> = BTreeMap::new();
         for (place, count) in &self.passed {

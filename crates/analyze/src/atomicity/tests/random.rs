@@ -355,7 +355,7 @@ fn learn(case: &Case, seeds: &[u64]) -> Vec<Pair> {
                 |(frame, function): (&Frame, &FunctionId)| Frame { label: labels(*function, frame.label), ..*frame };
             let context: Vec<Frame> = frames.map(label).collect();
             let (thread, access) = (touched.thread as u32, touched.access);
-            let touch = Touch { thread, access, context: &context, holds: &touched.holds, at: 0 };
+            let touch = Touch { thread, access, context: &context, holds: &touched.holds, at: 0, until: 0 };
             learner.touch(touched.variable.0, 0, &touch);
         }
         assert_eq!(learner.without_frontier(), 0);
