@@ -90,6 +90,7 @@ fn run() -> Result<()> {
         version: 1,
         machine: Machine::describe(),
         runs: options.runs,
+        quick: options.quick,
         kernels: Vec::new(),
         programs: Vec::new(),
         problems: Vec::new(),
