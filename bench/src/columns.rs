@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::enforce::kernel::Placed;
 use crate::enforce::programs::Locked;
 use crate::error::{BenchError, Result, at};
 use crate::exec::run_tool;
@@ -339,6 +340,8 @@ pub struct Runner {
     surveyed: Option<PathBuf>,
     surveyed_bytes: u64,
     plans: u32,
+    /// What was placed for the plan with locks.
+    placed: Option<Placed>,
 }
 
 impl Runner {
@@ -352,6 +355,7 @@ impl Runner {
             surveyed: None,
             surveyed_bytes: 0,
             plans: 0,
+            placed: None,
         }
     }
 
@@ -519,7 +523,8 @@ impl Runner {
 
     /// What locks did in the runs since [`Runner::begin`].
     pub fn enforced(&self) -> Option<Locked> {
-        if self.mode == Mode::Enforce { Locked::of_run(&self.out, &self.profile()) } else { None }
+        let locked = (self.mode == Mode::Enforce).then(|| Locked::of_run(&self.out, &self.profile()))??;
+        Some(Locked { placed: self.placed.clone(), ..locked })
     }
 
     /// What the guard did in the runs since [`Runner::begin`].
@@ -549,6 +554,7 @@ impl Runner {
         if kept.is_file() {
             return Ok(kept);
         }
+        self.placed = Some(Placed::of_files(&self.profile(), program)?);
         let profile = self.profile().into_os_string();
         let made = self.plan_of(&[OsStr::new("enforce"), &profile, OsStr::new("--plan")], program)?;
         self.keep(&made, kept)

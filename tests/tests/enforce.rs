@@ -38,3 +38,46 @@ fn pairs_of_passing_runs_are_kept() {
     let nothing = sh(2, "\"$S\" enforce prog.profile -- ./prog");
     assert!(nothing.stderr.contains("has no pairs"), "{}", nothing.stderr);
 }
+
+/// Two threads add to a sum; the argument says for how many microseconds each looks at what it has read.
+const SUM: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static long sum;
+static int think;
+static void *add(void *arg) {
+    for (int i = 0; i < 10; i++) {
+        long now = sum;
+        if (think) usleep(think);
+        sum = now + 1;
+        usleep(100);
+    }
+    return arg;
+}
+int main(int argc, char **argv) {
+    think = argc > 1 ? atoi(argv[1]) : 0;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, add, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_lock_that_slows_a_program_down_is_given_up_and_named() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("prog.c"), SUM).expect("written");
+    let sh = |code: i32, script: &str| lab.sh(code, script);
+    sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog");
+    sh(0, "for i in 1 2 3; do \"$S\" record -- ./prog 0; done");
+    sh(0, "\"$S\" profile --out p .selvedge/runs/*/");
+    // Thinking for 20 ms each time, under the lock: the other one waits for most of the run.
+    let run = sh(0, "\"$S\" enforce p -- ./prog 20000");
+    assert!(run.stderr.contains("1 locks given up because waiting"), "{}", run.stderr);
+    assert!(run.stderr.contains("for the lock of sum, then given up: it slows the program down"), "{}", run.stderr);
+    // Who wants it all the same has it, as long as no single wait is too long.
+    let all = sh(0, "\"$S\" enforce p --all -- ./prog 20000");
+    assert!(all.stderr.contains("selvedge: 0 waits given up"), "{}", all.stderr);
+    assert!(all.stderr.contains("for the lock of sum\n"), "{}", all.stderr);
+}

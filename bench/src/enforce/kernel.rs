@@ -1,5 +1,6 @@
 //! One kernel of a bug of the paper: what passing runs teach, where locks go, and how schedules end without and with them.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,13 @@ use selvedge_corpus::Kernel;
 use selvedge_drive::controlled::Prepared;
 use selvedge_drive::enforce::compile::Enforced;
 use selvedge_drive::enforce::deploy::counted;
+use selvedge_drive::enforce::file::load;
 use selvedge_drive::enforce::groups::{Groups, Said};
 use selvedge_drive::enforce::profile::{ProfileOptions, profile};
 use selvedge_drive::explore::Bench;
+use selvedge_drive::guard::keys::images_of;
 use selvedge_drive::intervene::Interventions;
+use selvedge_drive::program::Program;
 use selvedge_drive::run::Stop;
 use selvedge_events::enforce::{Counter, LOG_PREFIX};
 use selvedge_findings::Outcome;
@@ -50,6 +54,15 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// Of the file of a profile and a program.
+    pub fn of_files(profile: &Path, program: &Path) -> Result<Placed> {
+        let profile = tool("read the profile", load(profile))?;
+        let program = tool("find the program", Program::find(program.as_os_str(), OsStr::new("")))?;
+        let begin = Instant::now();
+        let enforced = tool("place locks", Enforced::of(&profile, &images_of(&program)))?;
+        Ok(Placed::of(&profile, &enforced, begin.elapsed().as_secs_f64()))
+    }
+
     /// Of a profile and the locks that were made of it.
     pub fn of(profile: &Profile, enforced: &Enforced, seconds: f64) -> Placed {
         let count = |wanted| profile.atomic_pairs().filter(|(.., atomicity)| *atomicity == wanted).count();

@@ -7,6 +7,7 @@ use selvedge_drive::enforce::deploy::counted;
 use selvedge_events::enforce::Counter;
 use serde::Serialize;
 
+use super::kernel::Placed;
 use crate::columns::Tools;
 use crate::measure::Measured;
 use crate::options::Options;
@@ -16,7 +17,7 @@ use crate::rank::programs::measure_beside;
 pub const BESIDE: [&str; 3] = ["disarmed", "enforce", "tsan"];
 
 /// What locks did in a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Locked {
     /// Pairs in the profile that no lock of the program keeps.
     pub pairs: usize,
@@ -28,6 +29,10 @@ pub struct Locked {
     pub waited: u64,
     /// Waits that were given up.
     pub escapes: u64,
+    /// Locks that were given up for what waiting took.
+    pub given_up: u64,
+    /// What was placed.
+    pub placed: Option<Placed>,
 }
 
 impl Locked {
@@ -42,6 +47,7 @@ impl Locked {
                     Counter::Taken => locked.taken += count,
                     Counter::Waited => locked.waited += count,
                     Counter::Escapes => locked.escapes += count,
+                    Counter::Costly => locked.given_up += count,
                     _ => {}
                 }
             }

@@ -7,6 +7,7 @@
 //! 16  most wait ns u64   24 locks u32       28  points u32 (numbered from 1)
 //! 32  points at u32      36 ids at u32      40  ids u32
 //! 44  calls at u32       48 calls u32       52  actions at u32   56 actions u32
+//! 60  patience u32: waiting may take one in so many parts of a run, see [`PATIENCE_NS`]; 0 for as much as it takes
 //! row, 24 bytes: returns u32 | first action u32 | before u32 | after u32 | function u32 | other u32
 //!     `before` actions from the first on are done before what the hook stands for, `after` further ones after it.
 //!     of points 1, 2, …: an access, a block, or a function's door; returns is 0
@@ -17,7 +18,8 @@
 //! action, 16 bytes: what u32 (0 release, 1 weaken, 2 take) | mode u32 (0 read, 1 update, 2 exclusive) | lock u32 | slot u32
 //! ```
 //!
-//! The log is a file that stays mapped: `"SLVENLOG"`, version u32, 0, pid u32, and from [`LOG_COUNTERS`] on the counters.
+//! The log is a file that stays mapped: `"SLVENLOG"`, version u32, locks u32, pid u32, from [`LOG_COUNTERS`] on the counters, and from
+//! [`LOG_WAITS`] on a row for each lock, 16 bytes: waits u32 | 1 where the lock was given up for what they took u32 | nanoseconds u64.
 
 use crate::bytes::{array_at, slice_at, u32_at, u64_at};
 
@@ -33,12 +35,24 @@ pub const ROW: usize = 24;
 pub const ACTION: usize = 16;
 /// How long a thread waits for a lock at most, unless asked otherwise.
 pub const DEFAULT_WAIT_NS: u64 = 500_000_000;
+/// What waiting may take in any run, beside [`PATIENCE`].
+pub const PATIENCE_NS: u64 = 30_000_000;
+/// Waiting may take one in so many parts of a run, where that is limited.
+pub const PATIENCE: u32 = 100;
 /// First bytes of a log.
 pub const LOG_MAGIC: [u8; 8] = *b"SLVENLOG";
 /// Version of the log.
-pub const LOG_VERSION: u32 = 1;
-/// Bytes of a log.
-pub const LOG_SIZE: usize = 4096;
+pub const LOG_VERSION: u32 = 2;
+/// Where the rows of locks begin.
+pub const LOG_WAITS: usize = 1024;
+/// Bytes of such a row.
+pub const LOG_WAIT: usize = 16;
+
+/// Bytes of a log of so many locks.
+pub const fn log_size(locks: u32) -> usize {
+    (LOG_WAITS + locks as usize * LOG_WAIT).next_multiple_of(4096)
+}
+
 /// Where the counters begin.
 pub const LOG_COUNTERS: usize = 64;
 /// How a log's file name begins; the process's number follows.
@@ -71,6 +85,8 @@ counters! {
     NoRoom = "locks not taken because the thread held too many",
     /// Hooks in signal handlers that interrupted the runtime at work.
     Reentered = "hooks in signal handlers that interrupted the runtime at work; nothing was locked",
+    /// Locks that were given up because waiting for them took too long.
+    Costly = "locks given up because waiting for them took too much of the run",
 }
 
 /// A point or a call.
@@ -109,6 +125,8 @@ pub struct Table<'a> {
     bytes: &'a [u8],
     /// Most time that a thread waits for a lock.
     pub wait_ns: u64,
+    /// Waiting may take one in so many parts of a run; 0 for as much as it takes.
+    pub patience: u32,
     /// How many locks.
     pub locks: u32,
     /// How many points.
@@ -131,6 +149,7 @@ impl<'a> Table<'a> {
         let table = Table {
             bytes,
             wait_ns: u64_at(bytes, 16)?,
+            patience: field(60)?,
             locks: field(24)?,
             points: field(28)?,
             points_at: field(32)? as usize,

@@ -6,7 +6,7 @@ use std::path::Path;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::controlled::{SurveyOptions, prepare, scratch};
 use selvedge_drive::enforce::compile::Enforced;
-use selvedge_drive::enforce::deploy::{counters, deploy};
+use selvedge_drive::enforce::deploy::{counters, deploy, waited};
 use selvedge_drive::enforce::file::load;
 use selvedge_drive::explore::{ExploreOptions, Explored, Strategy, explore as search};
 use selvedge_drive::guard::keys::images_of;
@@ -21,6 +21,9 @@ use selvedge_report::lock_order_svg::{Panel, draw};
 
 use crate::args::EnforceArgs;
 use crate::messages::{Failure, Live, note};
+
+/// Locks whose waits are told after a run.
+const MOST_WAITS: usize = 5;
 
 /// Enforces a profile, writes a plan that does, explains where locks are, or tries clips with them.
 pub(crate) fn run(args: &EnforceArgs) -> Result<u8, Failure> {
@@ -57,6 +60,9 @@ pub(crate) fn run(args: &EnforceArgs) -> Result<u8, Failure> {
     let (end, _) = run_guest(&request, &mut GuestInput::once()).map_err(|error| Failure::usage(&error))?;
     for (count, text) in counters(&deployed.logs) {
         note(&format!("{count} {text}"));
+    }
+    for line in enforced.waits(&waited(&deployed.logs)).iter().take(MOST_WAITS) {
+        note(line);
     }
     Ok(if stop.is_set() { 130 } else { end.outcome().exit_code() })
 }

@@ -11,7 +11,7 @@ use selvedge_analyze::atomicity::order::{DEFAULT_WORK, Resolved, resolve_with};
 use selvedge_analyze::atomicity::place::{Action as Placed, Anchor, Mode, SlotId, anchor};
 use selvedge_analyze::atomicity::profile::Profile;
 use selvedge_analyze::atomicity::program::{BlockId, FunctionId, NodeId, Place, ProgramError};
-use selvedge_events::enforce::{Action, DEFAULT_WAIT_NS};
+use selvedge_events::enforce::{Action, DEFAULT_WAIT_NS, PATIENCE};
 use selvedge_events::plan::POINT_AFTER;
 use selvedge_image::Loaded;
 
@@ -40,6 +40,8 @@ pub struct Enforced {
     pub late: usize,
     /// What would cost too much.
     pub left_out: LeftOut,
+    /// Whether waiting may take only its part of a run.
+    limited: bool,
 }
 
 /// A place in the code.
@@ -83,12 +85,13 @@ pub enum EnforceError {
 impl Enforced {
     /// The locks of a profile for the program, which is the first of the files, without what would cost too much.
     pub fn of(profile: &Profile, files: &[ImageFile]) -> Result<Enforced, EnforceError> {
+        let limited = profile.time > 0;
         let (profile, left_out) = cool(profile);
         match Enforced::all_of(&profile, files) {
             Err(EnforceError::Nothing { .. }) if left_out.pairs() > 0 => {
                 Err(EnforceError::Hot { pairs: left_out.pairs() })
             }
-            enforced => Ok(Enforced { left_out, ..enforced? }),
+            enforced => Ok(Enforced { left_out, limited, ..enforced? }),
         }
     }
 
@@ -112,6 +115,7 @@ impl Enforced {
             calls: BTreeMap::new(),
             late: 0,
             left_out: LeftOut::default(),
+            limited: false,
         };
         enforced.anchor_all();
         Ok(enforced)
@@ -316,7 +320,8 @@ impl Enforced {
     fn table(&self) -> TableSpec {
         let locks = self.resolved.wanted.lock_of.values().map(|lock| lock.0 + 1).max().unwrap_or(1);
         let calls = self.calls.iter().map(|(returns, call)| (*returns, call.clone())).collect();
-        TableSpec { wait_ns: DEFAULT_WAIT_NS, locks, points: self.numbered(), ids: Vec::new(), calls }
+        let patience = if self.limited { PATIENCE } else { 0 };
+        TableSpec { wait_ns: DEFAULT_WAIT_NS, patience, locks, points: self.numbered(), ids: Vec::new(), calls }
     }
 
     /// Alone: the table, and the sites that it arms.

@@ -9,6 +9,7 @@ use selvedge_analyze::atomicity::program::{FunctionId, NodeId, VariableId};
 use selvedge_image::Symboliser;
 
 use super::compile::{Enforced, Spot};
+use super::deploy::Waited;
 
 /// A lock in a picture of their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +88,18 @@ impl Enforced {
         }
         let _ = writeln!(text, "{}", self.fit());
         text
+    }
+
+    /// What was waited for locks, in words.
+    pub fn waits(&self, waited: &[Waited]) -> Vec<String> {
+        let told = |one: &Waited| {
+            let of = self.resolved.wanted.lock_of.iter().filter(|(_, lock)| lock.0 == one.lock);
+            let names = self.names(&of.map(|(variable, _)| *variable).collect::<Vec<_>>());
+            let times = if one.waits == 1 { "once".to_owned() } else { format!("{} times", one.waits) };
+            let end = if one.given_up > 0 { ", then given up: it slows the program down too much" } else { "" };
+            format!("waited {times}, {:.1} ms in all, for the lock of {names}{end}", one.ns as f64 / 1e6)
+        };
+        waited.iter().map(told).collect()
     }
 
     /// What is done to a lock, in the order of the code.

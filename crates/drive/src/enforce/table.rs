@@ -22,6 +22,8 @@ pub struct PointSpec {
 pub struct TableSpec {
     /// Most time that a thread waits for a lock, in nanoseconds.
     pub wait_ns: u64,
+    /// Waiting may take one in so many parts of a run; 0 for as much as it takes.
+    pub patience: u32,
     /// How many locks.
     pub locks: u32,
     /// Points 1, 2, …
@@ -54,7 +56,7 @@ impl TableSpec {
         put(&mut bytes, &[self.locks, len32(self.points.len())?, len32(points_at)?, len32(ids_at)?]);
         put(&mut bytes, &[len32(self.ids.len())?, len32(calls_at)?, len32(self.calls.len())?]);
         put(&mut bytes, &[len32(actions_at)?, len32(actions.len())?]);
-        bytes.resize(layout::HEADER, 0);
+        put(&mut bytes, &[self.patience]);
         put(&mut bytes, &rows);
         for action in actions {
             put(&mut bytes, &[action.what, action.mode, action.lock, action.slot]);
@@ -90,9 +92,10 @@ mod tests {
     fn table() -> impl Strategy<Value = TableSpec> {
         let points = proptest::collection::vec(point(), 1..9);
         let calls = proptest::collection::btree_map(any::<u32>(), point(), 0..9);
-        (points, calls, proptest::collection::vec(0..2_u32, 0..9), any::<u64>()).prop_map(
-            |(points, calls, ids, wait_ns)| TableSpec {
+        (points, calls, proptest::collection::vec(0..2_u32, 0..9), any::<u64>(), any::<u32>()).prop_map(
+            |(points, calls, ids, wait_ns, patience)| TableSpec {
                 wait_ns,
+                patience,
                 locks: 5,
                 points,
                 ids,
@@ -111,6 +114,7 @@ mod tests {
                 let (before, after) = (list(row.first, row.before), list(row.first + row.before, row.after));
                 PointSpec { before, after, function: row.function, other: row.other }
             };
+            prop_assert_eq!((table.wait_ns, table.patience), (spec.wait_ns, spec.patience));
             for (number, point) in (1..).zip(&spec.points) {
                 prop_assert_eq!(&read(table.point(number)), point);
             }

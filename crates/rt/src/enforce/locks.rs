@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use selvedge_events::enforce::Counter;
+use selvedge_events::enforce::{Counter, PATIENCE_NS, Table};
 use selvedge_sched::OpKind;
 
 use super::log;
@@ -22,6 +22,8 @@ const LOOK_NS: u64 = 500_000;
 const MONOTONIC: usize = 1;
 /// Waits for a lock that are given up before the lock is: nobody will give it back any more, or it does not suit the program.
 const MOST_ESCAPES: u32 = 4;
+/// The mark of a lock that was given up for what waiting took.
+const GIVEN_UP: u32 = 1 << 16;
 /// Acquisitions that are counted at a time.
 const BATCH: u32 = 256;
 
@@ -36,11 +38,18 @@ struct Lock {
     waiters: AtomicU32,
     /// Waits that were given up.
     escapes: AtomicU32,
+    /// How long threads have waited for it, in all.
+    waited: AtomicU64,
 }
 
 static LOCKS: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static WAIT_NS: AtomicU64 = AtomicU64::new(0);
+/// The table's patience, and when the run began.
+static PATIENCE: AtomicU32 = AtomicU32::new(0);
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// How long threads have waited for locks that are still kept.
+static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// A slot that is held. `mode` is one more than the table's, 0 for a free slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,10 +113,12 @@ const OTHER: u32 = 2;
 /// its work, or it was cancelled in the midst of it.
 const TRIES: u32 = 10_000;
 
-/// The locks are here.
-pub fn begin(at: usize, count: u32, wait_ns: u64) {
-    COUNT.store(count, Ordering::Relaxed);
-    WAIT_NS.store(wait_ns, Ordering::Relaxed);
+/// The locks of a table are here.
+pub fn begin(at: usize, table: &Table<'_>) {
+    COUNT.store(table.locks, Ordering::Relaxed);
+    WAIT_NS.store(table.wait_ns, Ordering::Relaxed);
+    PATIENCE.store(table.patience, Ordering::Relaxed);
+    BEGUN.store(sys::clock_ns(MONOTONIC), Ordering::Relaxed);
     LOCKS.store(at, Ordering::Release);
 }
 
@@ -138,6 +149,11 @@ fn fits(others: u64, mode: u32) -> bool {
 }
 
 impl Lock {
+    /// Whether it is still taken.
+    fn is_kept(&self) -> bool {
+        self.escapes.load(Ordering::Relaxed) < MOST_ESCAPES
+    }
+
     /// Goes from one mode to another, if others allow it.
     fn change(&self, from: u32, to: u32) -> bool {
         let mut now = self.state.load(Ordering::Relaxed);
@@ -282,8 +298,7 @@ pub fn weaken(state: &ThreadState, lock: u32, slot: (u32, u32), mode: u32) {
 
 /// Takes a lock for a slot; waits, but not for ever.
 pub fn acquire(state: &mut ThreadState, number: u32, slot: (u32, u32), mode: u32) {
-    let is_kept = |lock: &&Lock| lock.escapes.load(Ordering::Relaxed) < MOST_ESCAPES;
-    let Some(lock) = get(number).filter(is_kept) else { return };
+    let Some(lock) = get(number).filter(|lock| lock.is_kept()) else { return };
     let wanted = mode + 1;
     let attempt = |state: &ThreadState| {
         state.enforce.slots.alone(OWNER, |slots| {
@@ -351,15 +366,26 @@ fn wait(
         return None;
     }
     let begun = sys::clock_ns(MONOTONIC);
+    let mut told = 0;
     lock.waiters.fetch_add(1, Ordering::SeqCst);
     state.blocked.store(1, Ordering::Relaxed);
     let done = loop {
         let bell = lock.bell.load(Ordering::Acquire);
-        if let Some(done) = attempt(state) {
+        let answer = attempt(state);
+        let now = sys::clock_ns(MONOTONIC);
+        let so_far = now.saturating_sub(begun);
+        if lock.is_kept() {
+            // In this order, so that what a lock that is given up takes out of the sum is in it.
+            WAITED.fetch_add(so_far - told, Ordering::Relaxed);
+            lock.waited.fetch_add(so_far - told, Ordering::Release);
+            told = so_far;
+            keep_patience(now);
+        }
+        if let Some(done) = answer {
             break Some(done);
         }
-        let left = ns.saturating_sub(sys::clock_ns(MONOTONIC).saturating_sub(begun));
-        if left == 0 || lock.escapes.load(Ordering::Relaxed) >= MOST_ESCAPES {
+        let left = ns.saturating_sub(so_far);
+        if left == 0 || !lock.is_kept() {
             break None;
         }
         if guard::nobody_else_runs(state) && revoke_blocked(state, number, wanted) {
@@ -369,7 +395,28 @@ fn wait(
     };
     state.blocked.store(0, Ordering::Relaxed);
     lock.waiters.fetch_sub(1, Ordering::SeqCst);
+    log::waited(number, sys::clock_ns(MONOTONIC).saturating_sub(begun));
     done
+}
+
+/// Gives up the lock that was waited for longest, where waiting has taken more than its part of the run.
+fn keep_patience(now: u64) {
+    let patience = u64::from(PATIENCE.load(Ordering::Relaxed));
+    let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
+    let Some(part) = run.checked_div(patience) else { return };
+    if WAITED.load(Ordering::Relaxed) <= PATIENCE_NS + part {
+        return;
+    }
+    let kept = (0..COUNT.load(Ordering::Relaxed)).filter_map(|number| Some((number, get(number)?)));
+    let longest = kept.filter(|(_, lock)| lock.is_kept()).max_by_key(|(_, lock)| lock.waited.load(Ordering::Relaxed));
+    // Of several threads that come to this one gives the lock up.
+    if let Some((number, lock)) = longest
+        && lock.escapes.fetch_max(GIVEN_UP, Ordering::Relaxed) < MOST_ESCAPES
+    {
+        WAITED.fetch_sub(lock.waited.load(Ordering::Acquire), Ordering::Relaxed);
+        log::given_up(number);
+        lock.ring();
+    }
 }
 
 /// Takes a lock from threads that wait for locks of the program, which are the only ones that could give it back; whether there was one.
@@ -419,6 +466,7 @@ mod tests {
             bell: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
             escapes: AtomicU32::new(0),
+            waited: AtomicU64::new(0),
         }
     }
 

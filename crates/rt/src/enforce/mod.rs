@@ -14,7 +14,8 @@
 //! A thread that waits for another one loses its slots first. One that waits for a lock of the program loses them when somebody wants
 //! them and nobody else can run; that is coarser than the paper's chain of waiters, and never needs to know who holds what.
 //!
-//! Nothing here makes a program hang: a wait is bounded, and the thread goes on without the lock (an *escape*, counted).
+//! Nothing here makes a program hang: a wait is bounded, and the thread goes on without the lock (an *escape*, counted). Nor may waiting
+//! take more than its part of a free run, where the table has a *patience*: then the lock that was waited for longest is given up, and said.
 
 pub mod locks;
 pub mod log;
@@ -65,7 +66,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     let Some(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
     // SAFETY: fresh pages of ours.
     unsafe { (page as *mut Table<'static>).write(parsed) };
-    locks::begin(page + locks_at, parsed.locks, parsed.wait_ns);
+    locks::begin(page + locks_at, &parsed);
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     TABLE.store(page, Ordering::Release);
@@ -75,10 +76,10 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
 /// Opens the log of this process.
 pub fn open_log() {
     let (at, len) = (DIR_AT.load(Ordering::Relaxed), DIR_LEN.load(Ordering::Relaxed));
-    if is_on() {
+    if let Some(table) = table() {
         // SAFETY: I6: a part of the plan's mapping.
         let dir = if at == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(at as *const u8, len) } };
-        log::open(dir);
+        log::open(dir, table.locks);
     }
 }
 
