@@ -1,6 +1,8 @@
-//! The load on memcached: a check of the protocol, then a bounded number of requests over two connections.
+//! The load on memcached: a check of the protocol, then a bounded number of requests.
 //!
-//! Only the loopback interface is used. Every reply is checked; the measure is the time for all requests.
+//! Only the loopback interface is used. Every reply is checked; the measure is the time for all requests. Two threads ask, each over its part of the
+//! connections: a request on every one of them, then the replies. With many connections the server always has something to do, and it is the
+//! server that is measured; with one for each thread it is how fast the system wakes threads.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{BenchError, Result};
 
-/// Connections, each with a thread of its own.
-const CONNECTIONS: u64 = 2;
+/// Threads that ask.
+const ASKERS: u64 = 2;
 /// Keys of each connection.
-const KEYS: u64 = 512;
+const KEYS: usize = 512;
 /// A reply that takes longer than this is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,23 +71,79 @@ pub fn check_protocol(port: u16) -> Result<()> {
     peer.expect(b"get c\r\n", b"VALUE c 0 3\r\ntwo\r\nEND\r\n")
 }
 
-/// Sends `requests` requests in all; the time they took.
-pub fn run(port: u16, requests: u64) -> Result<Duration> {
-    let mut peers = Vec::new();
-    for _ in 0..CONNECTIONS {
-        peers.push(Peer::connect(port)?);
+/// Sends `requests` requests in all over so many connections; the time they took.
+pub fn run(port: u16, requests: u64, connections: u64) -> Result<Duration> {
+    let mut askers: Vec<Vec<(Peer, Talk)>> = (0..ASKERS).map(|_| Vec::new()).collect();
+    for (id, asker) in (0..connections).zip((0..askers.len()).cycle()) {
+        askers[asker].push((Peer::connect(port)?, Talk::new(id)));
     }
     let started = Instant::now();
     thread::scope(|scope| {
         let mut workers = Vec::new();
-        for (mut peer, id) in peers.into_iter().zip(0u64..) {
-            workers.push(scope.spawn(move || peer.work(id, requests / CONNECTIONS)));
+        for mut peers in askers {
+            workers.push(scope.spawn(move || {
+                for _ in 0..requests / connections {
+                    ask_all(&mut peers)?;
+                }
+                Ok(())
+            }));
         }
         for worker in workers {
             worker.join().map_err(|_| BenchError::Wrong("a load thread panicked".to_owned()))??;
         }
         Ok(started.elapsed())
     })
+}
+
+/// A request over each connection, then the replies.
+fn ask_all(peers: &mut [(Peer, Talk)]) -> Result<()> {
+    let mut asked = Vec::with_capacity(peers.len());
+    for (peer, talk) in &mut *peers {
+        let (request, want) = talk.next();
+        peer.send(&request)?;
+        asked.push((request, want));
+    }
+    for ((peer, _), (request, want)) in peers.iter_mut().zip(asked) {
+        peer.receive(&request, &want)?;
+    }
+    Ok(())
+}
+
+/// What is asked over a connection: one set for every three gets, over its own keys; a key is set before it is first read.
+struct Talk {
+    id: u64,
+    random: u64,
+    number: u64,
+    versions: Vec<u64>,
+}
+
+impl Talk {
+    fn new(id: u64) -> Talk {
+        Talk { id, random: 0x9e37_79b9_7f4a_7c15 ^ id, number: 0, versions: vec![0; KEYS] }
+    }
+
+    /// The next request, and its reply.
+    fn next(&mut self) -> (Vec<u8>, Vec<u8>) {
+        self.number += 1;
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let (id, key) = (self.id, self.random % KEYS as u64);
+        let held = &mut self.versions[(self.random % KEYS as u64) as usize];
+        let set = *held == 0 || self.random >> 32 & 3 == 0;
+        if set {
+            *held = self.number;
+        }
+        let value = value(id, key, *held);
+        let line = |words: String| [words.as_bytes(), &value, b"\r\n"].concat();
+        if set {
+            (line(format!("set k{id}-{key} 0 0 {}\r\n", value.len())), b"STORED\r\n".to_vec())
+        } else {
+            let mut want = line(format!("VALUE k{id}-{key} 0 {}\r\n", value.len()));
+            want.extend_from_slice(b"END\r\n");
+            (format!("get k{id}-{key}\r\n").into_bytes(), want)
+        }
+    }
 }
 
 /// One connection.
@@ -101,41 +159,14 @@ impl Peer {
         Ok(Peer { reader: BufReader::new(stream) })
     }
 
-    /// One set for every three gets, over this connection's keys; a key is set before it is first read.
-    fn work(&mut self, id: u64, requests: u64) -> Result<()> {
-        let mut random = 0x9e37_79b9_7f4a_7c15 ^ id;
-        let mut version = vec![0u64; usize::try_from(KEYS).unwrap_or(0)];
-        for number in 1..=requests {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let key = random % KEYS;
-            let Some(held) = usize::try_from(key).ok().and_then(|k| version.get_mut(k)) else {
-                continue;
-            };
-            let set = *held == 0 || random >> 32 & 3 == 0;
-            if set {
-                *held = number;
-            }
-            let value = value(id, key, *held);
-            if set {
-                let mut request = format!("set k{id}-{key} 0 0 {}\r\n", value.len()).into_bytes();
-                request.extend_from_slice(&value);
-                request.extend_from_slice(b"\r\n");
-                self.expect(&request, b"STORED\r\n")?;
-            } else {
-                let mut want = format!("VALUE k{id}-{key} 0 {}\r\n", value.len()).into_bytes();
-                want.extend_from_slice(&value);
-                want.extend_from_slice(b"\r\nEND\r\n");
-                self.expect(format!("get k{id}-{key}\r\n").as_bytes(), &want)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Sends a request; the reply must be exactly `want`.
     fn expect(&mut self, request: &[u8], want: &[u8]) -> Result<()> {
         self.send(request)?;
+        self.receive(request, want)
+    }
+
+    /// The reply to a request must be exactly `want`.
+    fn receive(&mut self, request: &[u8], want: &[u8]) -> Result<()> {
         // Line by line: a wrong reply may be shorter than the right one.
         let mut have = Vec::with_capacity(want.len());
         while have.len() < want.len() && want.starts_with(&have) {

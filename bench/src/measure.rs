@@ -86,6 +86,15 @@ impl Measured {
         seconds(&self.cell(key)?.runs, median)
     }
 
+    /// Median processor time of a column over another's: on a busy machine worth more than seconds are.
+    pub fn busy_over(&self, key: &str, base: &str) -> Option<f64> {
+        let processor = |key| {
+            let runs = &self.cell(key).filter(|cell| cell.missing.is_none())?.runs;
+            median(runs.iter().map(|run| run.processor).collect())
+        };
+        ratio(processor(key)?, processor(base)?)
+    }
+
     /// The slowest native run over the fastest: what differences smaller than this are worth.
     pub fn spread(&self) -> Option<f64> {
         let runs = &self.cell("native")?.runs;

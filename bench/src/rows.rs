@@ -247,7 +247,8 @@ impl Bench {
 
     /// Serves a bounded number of requests; the time that they took.
     fn memcached(&self, program: &Path, runner: &mut Runner, size: Size) -> Result<Sample> {
-        let requests = if size == Size::Full { 120_000 } else { 4_000 };
+        const CONNECTIONS: u64 = 16;
+        let requests = if size == Size::Full { 240_000 } else { 4_000 };
         let port = load::free_port()?;
         let number = port.to_string();
         let mut args = vec!["-l", "127.0.0.1", "-p", &number, "-U", "0", "-t", "2", "-m", "64"];
@@ -257,7 +258,7 @@ impl Bench {
         let server = self.start(program, runner, &args, "server")?;
         let served = load::wait_for(port, || server.has_ended())
             .and_then(|()| load::check_protocol(port))
-            .and_then(|()| load::run(port, requests));
+            .and_then(|()| load::run(port, requests, CONNECTIONS));
         server.terminate()?;
         let ended = server.quiet(&self.limits(runner));
         let took = served?;

@@ -194,7 +194,7 @@ impl Overhead {
     fn notes(&self, page: &mut String) {
         *page += "\n## Notes\n\n";
         *page += "- ThreadSanitizer runs with `report_bugs=0`: it looks for races but does not word them, which is in its favour.\n";
-        *page += "- memcached: the time of a fixed number of requests over two connections; the load generator shares the cores with the server.\n";
+        *page += "- memcached: the time of a fixed number of requests over sixteen connections; the load generator shares the cores with the server.\n";
         *page += "- pbzip2 and memcached use the system's libbz2 and libevent, which no column instruments (Helgrind sees them).\n";
         *page += "- A survey or recorded run includes start-up and the writing of its files; making the plan is not included.\n";
         for column in COLUMNS.iter().filter(|c| runs_small(c.mode)) {

@@ -12,7 +12,7 @@ use crate::bars::{Bar, Verdict, of_guards, over};
 use crate::columns::{COLUMNS, Column, LESSON_SECONDS, SMALL_LESSONS, Tools, WHOLE_LESSONS};
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::measure::{Measured, Missing, measure_in, median};
+use crate::measure::{Measured, Missing, measure_in};
 use crate::options::Options;
 use crate::rows::{ROWS, Row};
 use crate::table::{write, write_json};
@@ -170,12 +170,8 @@ impl Cost {
             }
             let beside =
                 over(row, "guard", "disarmed").map_or_else(|| "n/a".to_owned(), |ratio| format!("{ratio:.3}x"));
-            let processor = |key| {
-                let runs = &row.cell(key).filter(|cell| cell.missing.is_none())?.runs;
-                median(runs.iter().map(|run| run.processor).collect())
-            };
-            let busy = processor("guard").zip(processor("disarmed")).filter(|(_, base)| *base > 0.0);
-            let busy = busy.map_or_else(|| "n/a".to_owned(), |(guard, base)| format!("{:.3}x", guard / base));
+            let busy =
+                row.busy_over("guard", "disarmed").map_or_else(|| "n/a".to_owned(), |ratio| format!("{ratio:.3}x"));
             let _ = writeln!(page, " {beside} | {busy} |");
         }
         for row in &self.rows {

@@ -123,7 +123,7 @@ fn serve_each(port: u16, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         if load::is_served(port) {
             // A run that is cut short gives no answers: that is the hunt's to see.
-            let _ = load::run(port, REQUESTS);
+            let _ = load::run(port, REQUESTS, 2);
             let _ = load::shut_down(port);
         }
         std::thread::sleep(Duration::from_millis(5));

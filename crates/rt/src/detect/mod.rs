@@ -492,9 +492,16 @@ fn nearly(state: &mut ThreadState, at: &At, bucket: usize, seen: slots::Seen) {
     }
 }
 
-/// An access whose turn has come: whether it waits.
+/// An access whose turn has come.
 fn consider(state: &mut ThreadState, at: &At) {
     let Some(plan) = plan() else { return };
+    let look = state.detect.account.begin_look();
+    weigh(state, plan, at);
+    state.detect.account.end_look(look);
+}
+
+/// Whether it waits, and how long.
+fn weigh(state: &mut ThreadState, plan: &Noise<'_>, at: &At) {
     let strength = if at.class == Class::Aimed { plan.aimed } else { plan.strength };
     let own = &mut state.detect.account;
     let alone = LIVE.load(Ordering::Relaxed) < 2;

@@ -9,7 +9,8 @@
 //! *What it may cost.* Each thread has an account: what it waited, by the clock, and its checks, by a cost that is
 //! measured at the start, against the processor time that it used. Over the budget it does not wait, and is considered less often.
 //! A start-up credit (`CREDIT_NS`), which all threads share, lets short programs have noise at all. Budgets are kept by each thread for itself: where
-//! no thread is slowed by more than a part, neither is the whole.
+//! no thread is slowed by more than a part, neither is the whole. That is not so where threads wait for each other, at locks that
+//! one sleeps under or for answers: a small budget (`SMALL`) is kept by all threads together as well, against the clock.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,6 +21,8 @@ use crate::{arch, sys};
 
 /// What the process may wait before it has used any processor time; a part of it where the budget is below a quarter.
 const CREDIT_NS: u64 = 100_000_000;
+/// The largest budget that all threads keep together, in millionths.
+const SMALL: u32 = 100_000;
 /// Accesses of a thread per access that a beginning thread leaves out between two waits: after so many accesses times
 /// the usual distance, noise is as usual.
 const EAGER: u64 = 32;
@@ -42,6 +45,10 @@ const THREAD_CPU: usize = 3;
 static RATE: AtomicU64 = AtomicU64::new(1 << 15);
 /// What is left of the start-up credit, in nanoseconds of cost.
 static CREDIT: AtomicU64 = AtomicU64::new(0);
+/// What it was, the counter at the start, and what all threads have waited.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static ALL_WAITED: AtomicU64 = AtomicU64::new(0);
 /// What a check takes, in picoseconds.
 static CHECK_PS: AtomicU32 = AtomicU32::new(2000);
 
@@ -52,7 +59,21 @@ pub fn nanos(ticks: u64) -> u64 {
 
 /// Gives the start-up credit.
 pub fn begin(budget: u32) {
-    CREDIT.store(CREDIT_NS * u64::from(budget.min(250_000)) / 250_000, Ordering::Relaxed);
+    let credit = CREDIT_NS * u64::from(budget.min(250_000)) / 250_000;
+    CREDIT.store(credit, Ordering::Relaxed);
+    GIVEN.store(credit, Ordering::Relaxed);
+    BEGUN.store(arch::counter(), Ordering::Relaxed);
+    ALL_WAITED.store(0, Ordering::Relaxed);
+}
+
+/// What all threads together may still wait, of a small budget.
+fn room(now: u64, budget: u32) -> u64 {
+    if budget > SMALL {
+        return u64::MAX;
+    }
+    let run = nanos(now.wrapping_sub(BEGUN.load(Ordering::Relaxed)));
+    let most = (u128::from(run) * u128::from(budget) / 1_000_000) as u64 + GIVEN.load(Ordering::Relaxed);
+    most.saturating_sub(ALL_WAITED.load(Ordering::Relaxed))
 }
 
 /// Measures the counter, and what a check takes; `check` makes so many of them.
@@ -102,6 +123,8 @@ pub struct Account {
     thin: u32,
     /// Nanoseconds waited.
     waited: u64,
+    /// Nanoseconds that looking at accesses took whose turn had come, beside the waits.
+    spent: u64,
     /// Of the start-up credit.
     drawn: u64,
     /// Checks made.
@@ -210,7 +233,7 @@ impl Account {
             self.asked = now;
             self.cpu = sys::clock_ns(THREAD_CPU);
         }
-        let checks = self.checks_ns();
+        let checks = self.checks_ns().saturating_add(self.spent);
         // What was waited on the processor is no work of the program's.
         let waited = if kind == NoiseKind::Sleep { 0 } else { self.waited };
         let work = self.cpu.saturating_sub(waited).saturating_sub(checks);
@@ -220,9 +243,10 @@ impl Account {
         let least = short.saturating_sub(ns - ns / 4);
         let draw = |credit: u64| (credit >= least).then(|| credit - credit.min(short));
         let may = match (short, ns) {
-            (0, _) => Some(0),
+            (0, _) if ns <= room(now, budget) => Some(0),
             // Only a wait is worth the credit.
             (_, 0) => None,
+            _ if ns > room(now, budget) => None,
             _ => {
                 let credit = CREDIT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw);
                 credit.ok().map(|credit| credit.min(short))
@@ -255,6 +279,18 @@ impl Account {
     /// It waited.
     pub fn waited(&mut self, ns: u64) {
         self.waited = self.waited.saturating_add(ns);
+        ALL_WAITED.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// What looking at an access takes that has its turn, from here on.
+    pub fn begin_look(&self) -> (u64, u64) {
+        (arch::counter(), self.waited)
+    }
+
+    /// It has been looked at.
+    pub fn end_look(&mut self, (begun, waited): (u64, u64)) {
+        let all = nanos(arch::counter().wrapping_sub(begun));
+        self.spent = self.spent.saturating_add(all.saturating_sub(self.waited - waited));
     }
 }
 
@@ -360,6 +396,12 @@ mod tests {
         assert!(waited >= CREDIT_NS / 5 / 2, "{waited}");
         assert!(waited <= CREDIT_NS / 5 + 5_000_000_000 / 20, "{waited}");
         assert_eq!(account.thin, MOST_THIN);
+        // Another thread that has worked for long finds nothing left, unless the budget is large.
+        let mut other = self::account();
+        (other.cpu, other.asked) = (1 << 40, arch::counter());
+        ALL_WAITED.fetch_add(1 << 50, Ordering::Relaxed);
+        assert_eq!(other.may(10_000, 50_000, NoiseKind::Sleep), None);
+        assert_eq!(other.may(10_000, 250_000, NoiseKind::Sleep), Some(10_000));
         assert_eq!(account.may(u64::MAX, NO_BUDGET, NoiseKind::Sleep), Some(u64::MAX));
     }
 
