@@ -214,7 +214,7 @@ fn a_schedule_that_does_not_fit_says_where_and_what() {
     let replayed = subject.lab.tool(["replay", &clip.to_string_lossy()]);
     assert_eq!(replayed.ending, Ending::Exit(1), "{}", replayed.stderr);
     assert!(replayed.stderr.contains("it went another way at T1@1"), "{}", replayed.stderr);
-    assert!(replayed.stderr.contains("expected lock, came read at site"), "{}", replayed.stderr);
+    assert!(replayed.stderr.contains("expected lock, came read at bank.c:6 in withdraw"), "{}", replayed.stderr);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use selvedge_sched::schedule::MASKED_THREADS;
 use selvedge_sched::{Difference, Fault, LoggedPoint, OpKind};
 
 use crate::controlled::Prepared;
+use crate::guard::keys::ImageFile;
+use crate::plan::ImageSpec;
 
 /// Where a site is: `a.c:8 in put`.
 type Places<'a> = &'a dyn Fn(SiteId) -> Option<String>;
@@ -25,17 +27,18 @@ pub(crate) fn fault(prepared: &Prepared, fault: &Fault) -> String {
 
 /// What differs, as the end of a sentence about the two runs.
 pub(crate) fn difference_of(prepared: &Prepared, difference: &Difference) -> String {
-    words(difference, &|site| place(prepared, site))
+    let files = prepared.surveyed.files();
+    words(difference, &|site| place(&prepared.images, &files, site))
 }
 
-/// The source line of a site that is armed.
-fn place(prepared: &Prepared, site: SiteId) -> Option<String> {
+/// The source line of a site that is armed: `a.c:8 in put`. `None` where the program has no lines, or is no longer the one that ran.
+pub fn place(images: &[ImageSpec], files: &[ImageFile], site: SiteId) -> Option<String> {
     let is_it = |(_, id): &&(u32, u32)| id & !POINT_AFTER == site.0;
-    let (spec, ordinal) = prepared.images.iter().find_map(|spec| Some((spec, spec.sites.iter().find(is_it)?.0)))?;
-    let image = prepared.surveyed.images.iter().find(|image| image.build_id == spec.build_id)?;
-    let offset = image.entries.get(ordinal as usize)?.offset;
+    let (spec, ordinal) = images.iter().find_map(|spec| Some((spec, spec.sites.iter().find(is_it)?.0)))?;
+    let file = files.iter().find(|file| file.build_id == spec.build_id)?;
     // A wrong line is worse than none.
-    let loaded = load_or_build(&image.path).ok().filter(|loaded| loaded.image.build_id() == image.build_id)?;
+    let loaded = load_or_build(&file.path).ok().filter(|loaded| loaded.image.build_id() == spec.build_id)?;
+    let offset = loaded.entries.get(ordinal as usize)?.offset;
     let frames = Symboliser::new(&loaded.image).frames(u64::from(offset));
     let frame = frames.iter().find(|frame| frame.is_users()).or(frames.first())?;
     let file = frame.file.as_deref()?;
