@@ -107,6 +107,51 @@ fn a_race_is_told_with_both_stacks_locks_and_values() {
     assert!(again.stderr.contains("of them suspects"), "{}", again.stderr);
 }
 
+/// One missing lock, and three pairs of accesses that meet.
+const HITS: &str = r#"
+#include <pthread.h>
+static long hits;
+__attribute__((noinline)) static void hit(void) { hits = hits + 1; }
+__attribute__((noinline)) static long look(void) { return hits; }
+static void *serve(void *arg) {
+    for (int i = 0; i < 50; i++) { hit(); look(); }
+    return arg;
+}
+int main(void) {
+    pthread_t a, b;
+    pthread_create(&a, 0, serve, 0);
+    pthread_create(&b, 0, serve, 0);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn findings_of_one_root_cause_are_told_as_one_bug() {
+    let server = Subject::new(HITS);
+    let noise = ["--strength", "500", "--duration", "300us", "--overhead", "none", "--no-clip", "--runs", "60"];
+    let outcome = server.detect(&noise);
+    assert_eq!(outcome.ending, Ending::Exit(66), "{}", outcome.stderr);
+    // Reads meet writes, and writes meet writes: findings for programs, and one bug for people.
+    let found = server.found();
+    assert!(found.len() > 1, "{found:?}");
+    let text = &outcome.stdout;
+    assert_eq!(text.matches("WARNING: Selvedge:").count(), 1, "{text}");
+    assert!(text.contains(&format!("And {} more of the same root cause:", found.len() - 1)), "{text}");
+    let lines = text.lines().filter(|line| line.trim_start().starts_with("data race on `hits`: "));
+    assert_eq!(lines.filter(|line| line.contains(" in hit (guest.c:4)")).count(), found.len() - 1, "{text}");
+    let told = format!("{} findings of 1 bug", found.len());
+    assert!(outcome.stderr.contains(&told), "{}", outcome.stderr);
+    // Suppressed findings are no part of what is told.
+    fs::write(server.lab.path("known"), "race:hit\n").expect("written");
+    let known = server.lab.path("known").display().to_string();
+    let outcome = server.detect(&[&noise[..], &["--suppressions", &known]].concat());
+    assert_eq!(outcome.ending, Ending::Exit(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.is_empty(), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("nothing to report"), "{}", outcome.stderr);
+}
+
 #[test]
 fn every_kind_of_noise_and_heuristic_works() {
     let bank = Subject::new(BANK);

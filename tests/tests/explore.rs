@@ -68,6 +68,45 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON")
 }
 
+/// What it does depends on its process id.
+const BY_NUMBER: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static int turns;
+__attribute__((noinline)) static void count(void) { turns++; }
+static void *turn(void *arg) {
+    for (int left = 1 + getpid() % 7; left > 0; left--) count();
+    return 0;
+}
+int main(void) {
+    pthread_t one, two;
+    pthread_create(&one, 0, turn, 0);
+    pthread_create(&two, 0, turn, 0);
+    pthread_join(one, 0);
+    pthread_join(two, 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_program_that_does_not_depend_on_the_schedule_alone_is_told_by_lines() {
+    let subject = Subject::new(BY_NUMBER);
+    for strategy in ["--check-determinism", "--strategy bounded"] {
+        let script = format!("\"$S\" explore {strategy} --schedules 20 --out \"$D/store\" -- \"$P\"");
+        let said = subject.sh(&script).stderr;
+        let line = said.lines().find(|line| line.contains("does not depend on the schedule alone")).expect(&said);
+        for words in
+            [" the same for ", " steps and then differ: the first time T", " was about to ", "bank.c:5 in count"]
+        {
+            assert!(line.contains(words), "{words}: {line}");
+        }
+        for internal in ["flags", "0x", "site ", "Ready"] {
+            assert!(!line.contains(internal), "{internal}: {line}");
+        }
+        assert!(said.contains("\"Reproducible runs\" in docs/guide/tuning.md"), "{said}");
+    }
+}
+
 #[test]
 fn a_failure_is_found_kept_replayed_and_made_small() {
     let subject = Subject::new(BANK);
@@ -175,7 +214,7 @@ fn a_schedule_that_does_not_fit_says_where_and_what() {
     let replayed = subject.lab.tool(["replay", &clip.to_string_lossy()]);
     assert_eq!(replayed.ending, Ending::Exit(1), "{}", replayed.stderr);
     assert!(replayed.stderr.contains("it went another way at T1@1"), "{}", replayed.stderr);
-    assert!(replayed.stderr.contains("expected lock, came read at site"), "{}", replayed.stderr);
+    assert!(replayed.stderr.contains("expected lock, came read at bank.c:6 in withdraw"), "{}", replayed.stderr);
 }
 
 #[test]

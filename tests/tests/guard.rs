@@ -186,6 +186,37 @@ fn an_order_that_only_luck_sees_to_is_shown() {
 }
 
 #[test]
+fn where_there_is_no_order_to_turn_around_it_is_said_why() {
+    // Where others follow, one baker's read comes after another's: what relax takes in is no order any more.
+    let oven = r#"#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int heat, cold;
+static void *baker(void *arg) {
+    usleep(20000);
+    if (heat == 0) __atomic_fetch_add(&cold, 1, __ATOMIC_RELAXED);
+    return arg;
+}
+int main(int argc, char **argv) {
+    int bakers = argc > 1 ? atoi(argv[1]) : 1;
+    pthread_t threads[8];
+    for (int i = 0; i < bakers; i++) pthread_create(&threads[i], NULL, baker, NULL);
+    heat = 220;
+    for (int i = 0; i < bakers; i++) pthread_join(threads[i], NULL);
+    return cold > 0;
+}
+"#;
+    let subject = Subject::new(oven);
+    subject.sh(0, "\"$S\" train -n 20 --store \"$O\" -o i -- \"$P\"");
+    let exposed = subject.sh(66, "\"$S\" expose i --out \"$O\" -- \"$P\"");
+    assert!(!exposed.stderr.contains("no order to turn around"), "{}", exposed.stderr);
+    subject.sh(0, "\"$S\" relax i --auto -n 10 --out \"$O\" -- \"$P\" 3");
+    let exposed = subject.sh(0, "\"$S\" expose i --out \"$O\" -- \"$P\"");
+    let next = "selvedge train -o fresh.invariants -- ";
+    has(&exposed.stderr, &["no order to turn around: of 2 sites in i, each has come first", "`relax`", next]);
+}
+
+#[test]
 fn what_the_source_asks_for_can_be_guarded_alone() {
     let marked = BANK.replace("long amount = (long)arg;", "SELVEDGE_GUARD_FUNCTION(); long amount = (long)arg;");
     let subject = Subject::new(&format!("#include <selvedge.h>\n{marked}"));

@@ -24,3 +24,42 @@ fn sections_of_findings_and_files_are_kept() {
     let refused = sh(2, "echo odd > odd; \"$S\" heal odd -- ./prog");
     assert!(refused.stderr.contains("not a file of sections"), "{}", refused.stderr);
 }
+
+/// What is said of a section names its lines, not its key.
+#[test]
+fn sections_without_a_lock_are_named_by_their_lines() {
+    let lab = Lab::new();
+    let source = r#"#include <pthread.h>
+#include <stdio.h>
+static int money = 100;
+static void *shop(void *arg) {
+    int now = money;
+    printf("there are %d\n", now);
+    money = now - 80;
+    return arg;
+}
+int main(void) {
+    pthread_t a, b;
+    pthread_create(&a, 0, shop, 0);
+    pthread_create(&b, 0, shop, 0);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    return 0;
+}
+"#;
+    std::fs::write(lab.path("prog.c"), source).expect("written");
+    lab.sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog && \"$S\" sections ./prog -o s");
+    let healed = lab.sh(0, "\"$S\" heal s -- ./prog");
+    let lines: Vec<&str> = healed.stderr.lines().filter(|line| line.contains("no lock for")).collect();
+    assert_eq!(
+        lines,
+        [
+            "selvedge: no lock for `money`, prog.c:5 to prog.c:7 in shop: it calls printf; others are kept out by sleeping"
+        ]
+    );
+    // Without lines the function is left.
+    lab.sh(0, "cp prog bare && strip --strip-debug bare && \"$S\" sections ./bare -o t");
+    let healed = lab.sh(0, "\"$S\" heal t -- ./bare");
+    let line = "no lock for `money` in shop: it calls printf";
+    assert!(healed.stderr.contains(line) && !healed.stderr.contains("shop@"), "{}", healed.stderr);
+}

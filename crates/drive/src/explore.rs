@@ -13,13 +13,14 @@ use selvedge_events::control::RunState;
 use selvedge_events::plan::Observe;
 use selvedge_findings::{Outcome, Tally};
 use selvedge_sched::bounded::Search;
-use selvedge_sched::determinism::first_difference;
+use selvedge_sched::determinism::{Difference, first_difference};
 use selvedge_sched::source::Source as _;
 use selvedge_sched::{Spec, Step, StrategyKind};
 
 use crate::clip::Clip;
 use crate::control::{ControlRequest, Log, World};
 use crate::controlled::Prepared;
+use crate::differs;
 use crate::failure::{Signature, Wrong, outcome, wrong};
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec};
@@ -144,7 +145,7 @@ pub struct Explored {
     pub hidden_blocks: u64,
     /// Runs whose log had no room for all switches: their clips name the strategy instead.
     pub cut: u64,
-    /// Why a bounded search could not go on: the program was not deterministic.
+    /// How two runs of one schedule differed, in words: the program depends on more than the schedule. A bounded search ends there.
     pub nondeterministic: Option<String>,
     /// The first schedule that failed, from 1.
     pub first_failure: Option<u64>,
@@ -161,7 +162,7 @@ impl Explored {
         self.schedules() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    fn add(&mut self, done: Done) {
+    fn add(&mut self, done: Done, prepared: &Prepared) {
         // One that was cut short says nothing.
         if done.outcome == Outcome::Unknown {
             return;
@@ -171,8 +172,10 @@ impl Explored {
         self.hidden_blocks += done.run.answer.hidden_blocks;
         self.cut += u64::from(done.run.answer.lost > 0);
         self.gave_up += u64::from(done.run.answer.state == RunState::GaveUp);
-        if self.nondeterministic.is_none() {
-            self.nondeterministic = done.difference;
+        // Finding the lines takes a while, and one difference is enough.
+        if let (None, Some(difference)) = (&self.nondeterministic, &done.difference) {
+            let how = differs::difference_of(prepared, difference);
+            self.nondeterministic = Some(format!("two runs of schedule {} {how}", done.number));
         }
         let Some(wrong) = done.wrong else { return };
         self.first_failure = Some(self.first_failure.map_or(done.number, |first| first.min(done.number)));
@@ -235,7 +238,7 @@ struct Done {
     run: ControlledRun,
     spec: Spec,
     /// How a second run of the schedule differed.
-    difference: Option<String>,
+    difference: Option<Difference>,
 }
 
 /// Time that a run has at least.
@@ -357,8 +360,7 @@ fn one(
     let mut difference = None;
     if options.check_determinism {
         let (again, ..) = bench.run(&request)?;
-        let differs = first_difference(&run.answer.log, &again.answer.log);
-        difference = differs.map(|difference| format!("two runs of schedule {number} differ at {difference}"));
+        difference = first_difference(&run.answer.log, &again.answer.log);
     }
     Ok(Done { number, outcome, wrong, run, spec: request.spec, difference })
 }
@@ -381,7 +383,7 @@ fn sample(
     let mut first = bench(prepared, options, 0, stop)?;
     let done = one(&mut first, options, kind, 1, 0)?;
     let length = done.run.answer.steps.max(2);
-    explored.add(done);
+    explored.add(done, prepared);
     let next = AtomicU64::new(2);
     let over = std::sync::atomic::AtomicBool::new(false);
     let mut problem = None;
@@ -415,7 +417,7 @@ fn sample(
         drop(send);
         while let Ok(result) = results.recv() {
             match result {
-                Ok(done) => explored.add(done),
+                Ok(done) => explored.add(done, prepared),
                 Err(error) => {
                     problem.get_or_insert(error);
                     over.store(true, Ordering::Relaxed);
@@ -457,16 +459,10 @@ fn search(
         request.log = Log::All;
         let (run, outcome, wrong) = bench.run(&request)?;
         if let Err(why) = search.learn(&run.answer.log) {
-            explored.nondeterministic = Some(why.to_string());
+            explored.nondeterministic = Some(differs::fault(prepared, &why));
         }
-        explored.add(Done {
-            number: explored.schedules() + 1,
-            outcome,
-            wrong,
-            run,
-            spec: request.spec,
-            difference: None,
-        });
+        let number = explored.schedules() + 1;
+        explored.add(Done { number, outcome, wrong, run, spec: request.spec, difference: None }, prepared);
         explored.elapsed = begin.elapsed();
         each(&explored);
         if explored.nondeterministic.is_some() {

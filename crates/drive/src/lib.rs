@@ -16,6 +16,7 @@ pub mod control;
 pub mod controlled;
 pub mod course;
 pub mod detect;
+pub mod differs;
 pub mod enforce;
 pub mod explore;
 pub mod failure;

@@ -4,7 +4,7 @@
 //! other, and what comes back is put into words. Constants of the image and tables of virtual functions are left out:
 //! nobody writes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use selvedge_analyze::sections::assure::harmless;
@@ -103,12 +103,7 @@ pub fn list(path: &Path) -> Result<Listing, OpenImageError> {
     let code = Code::new(&loaded, &functions);
     let read = read(&loaded, &code);
     let found = sections::find(&read.program);
-    let names = Names {
-        loaded: &loaded,
-        symboliser: Symboliser::new(&loaded.image),
-        variables: Variables::new(&loaded.image),
-        modes: &read.modes,
-    };
+    let names = Names::new(&loaded, &read.modes);
     Ok(Listing {
         version: VERSION,
         build_id: crate::program::hex(loaded.image.build_id()),
@@ -125,8 +120,7 @@ pub fn file(path: &Path) -> Result<SectionFile, OpenImageError> {
     let loaded = load_or_build(path)?;
     let functions = Functions::new(&loaded.image);
     let read = read(&loaded, &Code::new(&loaded, &functions));
-    let (symboliser, variables) = (Symboliser::new(&loaded.image), Variables::new(&loaded.image));
-    let names = Names { loaded: &loaded, symboliser, variables, modes: &read.modes };
+    let names = Names::new(&loaded, &read.modes);
     let keys = site_keys(&loaded);
     let key = |site: u32| keys.get(site as usize).cloned().unwrap_or_default();
     let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -264,14 +258,36 @@ fn place(place: &selvedge_image::Place) -> Place {
     Place { root, path: place.path.clone() }
 }
 
-struct Names<'a> {
+/// Puts sections into words.
+pub(crate) struct Names<'a> {
     loaded: &'a Loaded,
     symboliser: Symboliser,
     variables: Variables,
     modes: &'a BTreeMap<u32, Mode>,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    /// The names of an image; `modes` says how its sites access their variables.
+    pub(crate) fn new(loaded: &'a Loaded, modes: &'a BTreeMap<u32, Mode>) -> Names<'a> {
+        let (symboliser, variables) = (Symboliser::new(&loaded.image), Variables::new(&loaded.image));
+        Names { loaded, symboliser, variables, modes }
+    }
+
+    /// Where a section is, in one line: `` `money`, purse.c:8 to purse.c:9 in shop``, `` `money` in shop`` where no lines are known. `None`
+    /// where not even a function is.
+    pub(crate) fn span(&self, section: &Section) -> Option<String> {
+        let (entry, ends) = (self.site(section.entry), section.ends.iter().map(|end| self.site(end.site)));
+        let is_named = |offset: &i64| self.variables.variable(offset.cast_unsigned()).is_some();
+        let has_name = section.variable.root == Root::Global && section.variable.path.first().is_some_and(is_named);
+        let variable = has_name.then(|| format!("`{}`", self.variable(&section.variable)));
+        match (span(&entry, &ends.collect::<Vec<At>>()), variable) {
+            (Some(span), Some(variable)) => Some(format!("{variable}, {span}")),
+            (Some(span), None) => Some(span),
+            (None, _) if entry.function == "??" => None,
+            (None, variable) => Some(format!("{} in {}", variable.as_deref().unwrap_or("a section"), entry.function)),
+        }
+    }
+
     fn section(&self, section: &Section) -> Listed {
         Listed {
             kind: section.kind,
@@ -323,6 +339,26 @@ impl Names<'_> {
     }
 }
 
+/// `a.c:8 to a.c:9 in f`, `a.c:10 in get to a.c:17 in put`, `a.c:8 to a.c:9 or 2 other lines in f`.
+fn span(entry: &At, ends: &[At]) -> Option<String> {
+    let place = |at: &At| {
+        let file = at.file.as_deref()?;
+        Some((file.rsplit('/').next().unwrap_or(file).to_owned(), at.line?, at.function.clone()))
+    };
+    let (file, line, function) = place(entry)?;
+    let ends: BTreeSet<(String, u32, String)> = ends.iter().filter_map(place).collect();
+    let (end_file, end_line, of_end) = ends.first()?;
+    let others = match ends.len() {
+        1 => String::new(),
+        2 => " or another line".to_owned(),
+        more => format!(" or {} other lines", more - 1),
+    };
+    Some(match *of_end == function {
+        true => format!("{file}:{line} to {end_file}:{end_line}{others} in {function}"),
+        false => format!("{file}:{line} in {function} to {end_file}:{end_line} in {of_end}{others}"),
+    })
+}
+
 /// What lies behind a pointer.
 fn pointed(pointer: &str, offset: i64) -> String {
     match offset {
@@ -342,5 +378,23 @@ mod tests {
         for (pointer, offset, text) in rows {
             assert_eq!(pointed(pointer, offset), text);
         }
+    }
+
+    #[test]
+    fn spans_are_lines_of_functions() {
+        let at = |line, function: &str| At {
+            file: Some("/src/a.c".to_owned()),
+            line: Some(line),
+            function: function.to_owned(),
+            ..At::default()
+        };
+        let told = |entry: &At, ends: &[At]| span(entry, ends);
+        assert_eq!(told(&at(8, "f"), &[at(9, "f")]).as_deref(), Some("a.c:8 to a.c:9 in f"));
+        assert_eq!(told(&at(8, "get"), &[at(17, "put")]).as_deref(), Some("a.c:8 in get to a.c:17 in put"));
+        let many = [at(9, "f"), at(9, "f"), at(12, "f"), at(13, "f")];
+        assert_eq!(told(&at(8, "f"), &many[..3]).as_deref(), Some("a.c:8 to a.c:9 or another line in f"));
+        assert_eq!(told(&at(8, "f"), &many).as_deref(), Some("a.c:8 to a.c:9 or 2 other lines in f"));
+        assert_eq!(told(&At::default(), &many), None);
+        assert_eq!(told(&at(8, "f"), &[At::default()]), None);
     }
 }

@@ -205,10 +205,10 @@ impl InAct {
         writeln!(out, "  {}", printable(&self.sentence()))?;
         for side in self.sides.iter().filter(|side| side.is_seen) {
             let line = format!(
-                "  Thread {}: {} of {} bytes, `{}` holds {:#x}, {}:",
+                "  Thread {}: {} of {}, `{}` holds {:#x}, {}:",
                 side.name(),
                 side.op,
-                side.size,
+                bytes(side.size),
                 self.variable.as_deref().unwrap_or("?"),
                 side.value,
                 holding(&side.locks)
@@ -238,6 +238,11 @@ impl InAct {
         let place = self.sides.first().map_or_else(String::new, Named::brief);
         writeln!(out, "SUMMARY: Selvedge: {} at {place}\n{rule}", printable(&self.title()))
     }
+}
+
+/// `1 byte`, `8 bytes`.
+pub(crate) fn bytes(size: u32) -> String {
+    if size == 1 { "1 byte".to_owned() } else { format!("{size} bytes") }
 }
 
 pub(crate) fn number(value: u64, size: u32) -> String {
@@ -272,9 +277,7 @@ pub(crate) fn named<'a>(
         stack = images.frames(place.path, place.build_id, u64::from(place.offset), false);
     }
     stack.extend(side.frames.iter().filter_map(|pc| code(images, loaded, *pc)).flatten());
-    // How the system begins a thread is left out.
-    let own = stack.iter().rposition(|frame| !frame.is_start()).map_or(stack.len().min(1), |last| last + 1);
-    stack.truncate(own);
+    Source::leave_out_start(&mut stack);
     let lock = |(lock, pc): &(u64, u64)| {
         let name = global(images, loaded, *lock).unwrap_or_else(|| format!("{lock:#x}"));
         (name, code(images, loaded, *pc).and_then(|stack| Source::of_stack(&stack).cloned()))

@@ -7,7 +7,7 @@ use selvedge_trace::detect_log::{ActSide, ActViolation, LoadedImage};
 
 use crate::fingerprint::of_accesses;
 use crate::hang::write_stack;
-use crate::in_act::{Images, Named, SitePlace, holding, memory, named, number};
+use crate::in_act::{Images, Named, SitePlace, bytes, holding, memory, named, number};
 use crate::names::Source;
 use crate::view::printable;
 
@@ -98,10 +98,10 @@ impl InSection {
         for (what, side) in sides {
             let held = if what == "begins the section" { String::new() } else { format!(", {}", holding(&side.locks)) };
             let line = format!(
-                "  Thread {} {what}: {} of {} bytes, `{}` holds {}{held}:",
+                "  Thread {} {what}: {} of {}, `{}` holds {}{held}:",
                 side.name(),
                 side.op,
-                side.size,
+                bytes(side.size),
                 self.variable,
                 number(side.value, side.size)
             );

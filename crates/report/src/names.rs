@@ -114,9 +114,21 @@ impl Source {
     }
 
     /// Whether this is how threads begin, before any code of the program's own.
-    pub(crate) fn is_start(&self) -> bool {
-        let ours = self.function.as_deref().is_some_and(|name| name.starts_with("selvedge_rt::"));
-        ours || self.line.is_none()
+    fn is_start(&self) -> bool {
+        /// What lies between the begin of a `std::thread` of C++ and the function that it was given.
+        const CPP: [&str; 3] = ["std::__invoke", "std::thread::_Invoker<", "std::thread::_State_impl<"];
+        let name = self.function.as_deref().unwrap_or_default();
+        let is_cpp = !self.is_users() && CPP.iter().any(|start| name.starts_with(start));
+        is_cpp || name.starts_with("selvedge_rt::") || self.line.is_none()
+    }
+
+    /// Takes from a stack how the system begins a thread, and how the libraries of C++ and Rust do.
+    pub(crate) fn leave_out_start(stack: &mut Vec<Source>) {
+        let own = stack.iter().rposition(|frame| !frame.is_start()).map_or(stack.len().min(1), |last| last + 1);
+        stack.truncate(own);
+        if let Some(begin) = stack.iter().position(Source::is_rust_start) {
+            stack.truncate(begin.max(1));
+        }
     }
 }
 
@@ -233,15 +245,11 @@ impl<'a> Names<'a> {
     }
 
     /// The calls that led to a place, innermost first, with what was inlined. How the system begins a thread is
-    /// left out, and how Rust's library does.
+    /// left out, and how the libraries of C++ and Rust do.
     pub fn stack(&self, place: Place, context: ContextId) -> Vec<Source> {
         let callers = self.process.contexts().frames(context).into_iter().map(|pc| self.process.place_of(pc));
         let mut stack: Vec<Source> = std::iter::once(place).chain(callers).flat_map(|at| self.frames(at)).collect();
-        let own = stack.iter().rposition(|frame| !frame.is_start()).map_or(stack.len().min(1), |last| last + 1);
-        stack.truncate(own);
-        if let Some(begin) = stack.iter().position(Source::is_rust_start) {
-            stack.truncate(begin.max(1));
-        }
+        Source::leave_out_start(&mut stack);
         stack
     }
 
@@ -334,5 +342,37 @@ mod tests {
         assert!(!library.is_users());
         let no_column = Source { column: Some(0), ..line };
         assert_eq!(no_column.place(), "/far/a.c:7");
+    }
+
+    #[test]
+    fn how_threads_begin_is_left_out() {
+        let frame = |function: &str, file: &str| Source {
+            function: Some(function.into()),
+            file: Some(file.into()),
+            line: Some(7),
+            ..Source::default()
+        };
+        let (cpp, rust) = ("/usr/include/c++/12/bits/invoke.h", "/rustc/1/library/std/src/thread.rs");
+        let kept = |mut stack: Vec<Source>| {
+            Source::leave_out_start(&mut stack);
+            stack.into_iter().filter_map(|source| source.function).collect::<Vec<_>>()
+        };
+        let of_cpp = vec![
+            // A call in the program's own code is no begin.
+            frame("std::__invoke<f>", cpp),
+            frame("work", "/far/a.cpp"),
+            frame("std::__invoke_impl<void, void (*)()>", cpp),
+            frame("std::thread::_Invoker<std::tuple<void (*)()> >::operator()", cpp),
+            frame("std::thread::_State_impl<x>::_M_run", cpp),
+            Source::default(),
+        ];
+        assert_eq!(kept(of_cpp), ["std::__invoke<f>", "work"]);
+        let of_rust = vec![
+            frame("work", "/far/a.rs"),
+            frame("std::sys::backtrace::__rust_begin_short_backtrace::<f>", rust),
+            frame("std::thread::spawn", rust),
+        ];
+        assert_eq!(kept(of_rust), ["work"]);
+        assert_eq!(kept(vec![frame("std::__invoke_of_mine", "/far/a.cpp")]), ["std::__invoke_of_mine"]);
     }
 }

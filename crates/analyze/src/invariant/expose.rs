@@ -71,6 +71,12 @@ pub fn role_points(runs: &[Run], learnt: &Ai, role: impl Fn(usize, u32) -> u32) 
     find(runs, &orders, true)
 }
 
+/// How many sites always came after accesses of other threads, and never before one of these: without them there are no points,
+/// whatever runs are made.
+pub fn one_way(learnt: &Ai) -> usize {
+    orders(learnt, |_, members| !members.is_empty()).len()
+}
+
 /// Sites that always came after their members, and never before one; of those that are `wanted`.
 fn orders(learnt: &Ai, wanted: impl Fn(u32, &BTreeSet<u32>) -> bool) -> BTreeMap<u32, BTreeSet<u32>> {
     let precedes = |site: u32, member: &u32| learnt.sets.get(member).is_some_and(|set| set.contains(&Some(site)));

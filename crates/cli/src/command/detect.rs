@@ -16,7 +16,7 @@ use selvedge_drive::program::hex;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_events::detect::{Heuristic, LOG_COUNTERS_ALL, LogCounter, NoiseKind};
-use selvedge_findings::{ExitCode, Finding, Kind, Program, Report};
+use selvedge_findings::{ExitCode, Finding, Harm, Kind, Program, Report};
 use selvedge_report::in_act::{Images, InAct, SitePlace};
 use selvedge_report::in_section::InSection;
 use selvedge_report::shell::quoted;
@@ -24,6 +24,7 @@ use selvedge_report::shell::quoted;
 use crate::args::DetectArgs;
 use crate::command::guarding::counted;
 use crate::command::made;
+use crate::command::seen::{self, Seen};
 use crate::messages::{Failure, Live, note};
 use crate::outlet::{Outlet, of_runs};
 
@@ -87,9 +88,13 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
     } else {
         Some(pursue(&store, &guest, args.seed, &ids))
     };
-    let mut findings = show(shown, &again(&args), clips.as_ref(), &mut outlet)?;
-    findings.extend(show_sections(sections, &again(&args), clips.as_ref(), &mut outlet)?);
-    summary(&detected, findings.len(), &options);
+    let mut all = tell_races(shown, &again(&args), clips.as_ref())?;
+    all.extend(tell_sections(sections, &again(&args), clips.as_ref())?);
+    let findings: Vec<Finding> = all.iter().map(|one| one.finding.clone()).collect();
+    all.retain(|one| !outlet.hides(&one.finding));
+    let (text, bugs) = seen::told(&all);
+    outlet.show(&text)?;
+    summary(&detected, (all.len(), bugs), &options);
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
             note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));
@@ -218,38 +223,33 @@ fn sections_shown(detected: &Detected) -> Vec<SectionShown<'_>> {
     shown
 }
 
-fn show_sections(
-    shown: Vec<SectionShown<'_>>,
-    again: &str,
-    clips: Option<&Clips>,
-    outlet: &mut Outlet<'_>,
-) -> Result<Vec<Finding>, Failure> {
-    let mut findings = Vec::new();
+/// Broken sections with their reports.
+fn tell_sections(shown: Vec<SectionShown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Seen>, Failure> {
+    let mut seen = Vec::new();
     for one in shown {
         let how = match (one.failed, one.runs) {
             (0, _) => "which passed all the same: `selvedge refine` drops sections that are not meant".to_owned(),
             (failed, _) => format!("{failed} of which did not pass"),
         };
+        let often = often(one.count, one.runs);
         let mut lines = vec![
-            format!(
-                "Seen {} in {}, {how}; first with the noise of seed {}.",
-                times(one.count, "time"),
-                times(one.runs.into(), "run"),
-                one.first.seed
-            ),
+            format!("Seen {often}, {how}; first with the noise of seed {}.", one.first.seed),
             format!("Look for it again: {again}"),
         ];
         let mut finding = one.finding;
         finding.replay = Some(again.to_owned());
         made_again(&mut finding, &mut lines, clips);
-        if !outlet.hides(&finding) {
-            let mut text = Vec::new();
-            one.in_section.write(&lines, &mut text)?;
-            outlet.show(&String::from_utf8_lossy(&text))?;
-        }
-        findings.push(finding);
+        let mut text = Vec::new();
+        one.in_section.write(&lines, &mut text)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        seen.push(Seen { finding, text, count: one.count, often });
     }
-    Ok(findings)
+    Ok(seen)
+}
+
+/// `3 times in 2 runs`.
+fn often(count: u64, runs: u32) -> String {
+    format!("{} in {}", times(count, "time"), times(runs.into(), "run"))
 }
 
 fn times(count: u64, what: &str) -> String {
@@ -263,7 +263,10 @@ fn made_again(finding: &mut Finding, lines: &mut Vec<String>, clips: Option<&Cli
         Some(Ok(clips)) => match clips.get(&finding.id) {
             Some((made, how)) => {
                 (finding.harm, finding.clip, finding.replay) = (made.harm, made.clip.clone(), made.replay.clone());
-                lines.push("It was made to happen under control too:".to_owned());
+                lines.push(match made.harm {
+                    Harm::NoneSeen => "It was made to happen under control too:".to_owned(),
+                    harm => format!("It was made to happen under control too; in that run {}:", harm.words()),
+                });
                 lines.extend(how.iter().cloned());
             }
             None => lines.push(NO_CLIP.to_owned()),
@@ -302,8 +305,10 @@ pub(crate) fn findings(detected: &Detected, guest: &Guest) -> Vec<(Finding, Stri
     for one in shown(detected) {
         let lines = vec![
             format!(
-                "Seen {} times in {} free runs, first with the noise of seed {}.",
-                one.count, one.runs, one.first.seed
+                "Seen {} in {}, first with the noise of seed {}.",
+                times(one.count, "time"),
+                times(one.runs.into(), "free run"),
+                one.first.seed
             ),
             format!("Look for it again: {again}"),
         ];
@@ -317,34 +322,24 @@ pub(crate) fn findings(detected: &Detected, guest: &Guest) -> Vec<(Finding, Stri
     findings
 }
 
-fn show(
-    shown: Vec<Shown<'_>>,
-    again: &str,
-    clips: Option<&Clips>,
-    outlet: &mut Outlet<'_>,
-) -> Result<Vec<Finding>, Failure> {
-    let mut findings = Vec::new();
+/// Races with their reports.
+fn tell_races(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Result<Vec<Seen>, Failure> {
+    let mut seen = Vec::new();
     for one in shown {
+        let often = often(one.count, one.runs);
         let mut lines = vec![
-            format!(
-                "Seen {} in {}, first with the noise of seed {}.",
-                times(one.count, "time"),
-                times(one.runs.into(), "run"),
-                one.first.seed
-            ),
+            format!("Seen {often}, first with the noise of seed {}.", one.first.seed),
             format!("Look for it again: {again}"),
         ];
         let mut finding = one.finding;
         finding.replay = Some(again.to_owned());
         made_again(&mut finding, &mut lines, clips);
-        if !outlet.hides(&finding) {
-            let mut text = Vec::new();
-            one.in_act.write(&lines, &mut text)?;
-            outlet.show(&String::from_utf8_lossy(&text))?;
-        }
-        findings.push(finding);
+        let mut text = Vec::new();
+        one.in_act.write(&lines, &mut text)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        seen.push(Seen { finding, text, count: one.count, often });
     }
-    Ok(findings)
+    Ok(seen)
 }
 
 /// Where there is no clip.
@@ -366,27 +361,30 @@ fn again(args: &DetectArgs) -> String {
 fn progress(detected: &Detected, of: u32) -> String {
     let done = detected.tally.total();
     format!(
-        "{done}/{of} runs, {} races at {} pairs of places",
-        detected.counter(LogCounter::Races),
-        detected.found.len()
+        "{done}/{of} runs, {} at {} of places",
+        times(detected.counter(LogCounter::Races), "race"),
+        counted(detected.found.len(), "pair")
     )
 }
 
-fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
+/// What was done and what it came to; of findings and bugs, those that are shown.
+fn summary(detected: &Detected, (findings, bugs): (usize, usize), options: &DetectOptions) {
     let last = options.seed.wrapping_add(detected.tally.total().saturating_sub(1));
     note(&format!(
-        "{} (seeds {} to {last}), {} pass, {} fail, {} hang; {} waits, {:.1} ms; {} races, {} near misses; {} \
-         suspects for --again; {:.1} s",
+        "{} (seeds {} to {last}), {} pass, {} fail, {} hang; {}, {:.1} ms; {}, {}; {} for --again; {:.1} s",
         counted(usize::try_from(detected.tally.total()).unwrap_or(usize::MAX), "run"),
         options.seed,
         detected.tally.pass,
         detected.tally.fail,
         detected.tally.hang,
-        detected.counter(LogCounter::Waits),
+        times(detected.counter(LogCounter::Waits), "wait"),
         detected.counter(LogCounter::WaitedNs) as f64 / 1e6,
-        detected.counter(LogCounter::Races),
-        detected.counter(LogCounter::Near),
-        detected.suspects,
+        times(detected.counter(LogCounter::Races), "race"),
+        match detected.counter(LogCounter::Near) {
+            1 => "1 near miss".to_owned(),
+            near => format!("{near} near misses"),
+        },
+        counted(detected.suspects, "suspect"),
         detected.elapsed.as_secs_f64()
     ));
     if detected.counter(LogCounter::Entered) > 0 {
@@ -397,7 +395,9 @@ fn summary(detected: &Detected, findings: usize, options: &DetectOptions) {
             detected.counter(LogCounter::Violations)
         ));
     }
-    if findings == 0 {
-        note("nothing to report");
+    match (findings, bugs) {
+        (0, _) => note("nothing to report"),
+        (1, _) => {}
+        (findings, bugs) => note(&format!("{findings} findings of {}", counted(bugs, "bug"))),
     }
 }

@@ -87,6 +87,11 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
     outlet.finish(report(&prepared, &explored, findings), otherwise)
 }
 
+/// What to do about a program that does not depend on the schedule alone.
+const NONDETERMINISTIC: &str = "look for what decides that there and is not the same in every run: the network, another \
+                                process, a process id, an address that is hashed or compared (\"Reproducible runs\" in \
+                                docs/guide/tuning.md); clips of such a program may not repeat";
+
 /// Runs for making a failure small before it is shown.
 const BUDGET: u32 = 400;
 
@@ -146,6 +151,7 @@ fn summary(explored: &Explored, options: &ExploreOptions) -> Vec<String> {
     }
     if let Some(why) = &explored.nondeterministic {
         lines.push(format!("the program does not depend on the schedule alone: {why}"));
+        lines.push(NONDETERMINISTIC.to_owned());
     } else if options.check_determinism {
         lines.push("each schedule was run twice, and both runs were the same".to_owned());
     }

@@ -16,6 +16,7 @@ use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::{Access, ExitCode, Finding, Kind, Program, Report, Status};
 use selvedge_report::fingerprint::of_accesses;
+use selvedge_report::shell::quoted;
 
 use crate::args::ExposeArgs;
 use crate::command::explain;
@@ -69,9 +70,7 @@ pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
         note("where such an order is right, --relax takes it in");
     }
     note(&progress(&exposed));
-    if exposed.passed == 0 {
-        note("no recorded run passed: there was nothing to turn around");
-    }
+    without_points(&exposed, args, invariants.sites.len()).iter().for_each(|line| note(line));
     if exposed.unrepeated > 0 {
         note(&format!(
             "{} did not come again by their schedule and are not shown",
@@ -80,6 +79,40 @@ pub(crate) fn run(args: &ExposeArgs) -> Result<u8, Failure> {
     }
     let otherwise = if stop.is_set() { 130 } else { ExitCode::Success.code() };
     outlet.finish(report(&prepared, &exposed, findings), otherwise)
+}
+
+/// Why there was nothing to turn around, where that is so, and what to do about it.
+fn without_points(exposed: &Exposed, args: &ExposeArgs, sites: usize) -> Vec<String> {
+    let file = args.invariants.display();
+    let program: Vec<String> = args.guest.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let train = format!("selvedge train -o fresh.invariants -- {}", program.join(" "));
+    match exposed {
+        Exposed { passed: 0, .. } => {
+            vec![
+                "no recorded run passed: there was nothing to turn around; `selvedge hunt` looks for why runs fail"
+                    .to_owned(),
+            ]
+        }
+        Exposed { points: 1.., .. } => Vec::new(),
+        Exposed { one_way: 0, .. } => vec![
+            format!(
+                "there is no order to turn around: of {} in {file}, each has come first, or both before and after what it follows",
+                counted(sites, "site")
+            ),
+            format!(
+                "what `relax` or `expose --relax` took in counts like a run; to look for orders as training saw them: {train}"
+            ),
+        ],
+        Exposed { one_way, .. } => vec![
+            format!(
+                "there is no order to turn around: {} in {file} always came after others, and the program sees to that by making \
+                 threads or waiting for them, or several threads come before, or no recorded run has it ({} passed)",
+                counted(*one_way, "site"),
+                exposed.passed
+            ),
+            "--runs N records more; `selvedge explore` tries orders without invariants".to_owned(),
+        ],
+    }
 }
 
 fn progress(exposed: &Exposed) -> String {

@@ -1,5 +1,6 @@
 //! `selvedge heal`.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -39,11 +40,14 @@ pub(crate) fn run(args: &HealArgs) -> Result<u8, Failure> {
         };
         return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
     }
-    for section in &healing.sections {
-        if let Some(why) = &section.refused {
-            note(&format!("no lock for {}: {why}", section.key));
-        }
-    }
+    // Sections of several patterns may be at the same lines.
+    let refused = healing.sections.iter().filter_map(|section| Some((section, section.refused.as_ref()?)));
+    let refused: BTreeSet<String> = refused
+        .map(|(section, why)| {
+            format!("no lock for {}: {why}; others are kept out by {}", section.place, by(section.how))
+        })
+        .collect();
+    refused.iter().for_each(|line| note(line));
     let store = Store::create(&args.store.out).map_err(|error| Failure::usage(&error))?;
     let logs = store.new_heal().map_err(|error| Failure::usage(&error))?;
     let (table, images) = healing.alone();
@@ -67,6 +71,16 @@ pub(crate) fn run(args: &HealArgs) -> Result<u8, Failure> {
     let (end, _) = run_guest(&request, &mut GuestInput::once()).map_err(|error| Failure::usage(&error))?;
     summary(&logs)?;
     Ok(if stop.is_set() { 130 } else { end.outcome().exit_code() })
+}
+
+/// How others are kept out, in words.
+fn by(how: How) -> &'static str {
+    match how {
+        How::Lock => "a lock",
+        How::Yield => "giving turns away",
+        How::Sleep => "sleeping",
+        How::Priority => "stepping behind the others",
+    }
 }
 
 /// What healing did, all processes together.

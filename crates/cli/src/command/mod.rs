@@ -38,6 +38,7 @@ pub(crate) mod report;
 pub(crate) mod runs;
 pub(crate) mod rustc;
 pub(crate) mod sections;
+pub(crate) mod seen;
 pub(crate) mod sites;
 pub(crate) mod trace;
 pub(crate) mod train;

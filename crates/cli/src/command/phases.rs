@@ -22,6 +22,7 @@ use selvedge_drive::intervene::Interventions;
 use selvedge_drive::run::{Guest, Stop};
 use selvedge_drive::store::Store;
 use selvedge_findings::{Guarded, Harm, RankedPoint};
+use selvedge_image::lines::is_users_file;
 use selvedge_report::view::printable;
 
 use crate::args::HuntArgs;
@@ -172,14 +173,19 @@ pub(crate) fn rank(hunting: &Hunting<'_>, hunted: &Hunted) -> Result<Option<Vec<
 pub(crate) fn ranking_text(points: Option<&[RankedPoint]>) -> String {
     /// Lines that are shown.
     const TOP: usize = 3;
-    let Some(points) = points else { return String::new() };
+    // Nobody mends a library's lines: what they show is shown by the lines that call it, and `selvedge rank` has all.
+    let is_shown = |point: &&RankedPoint| point.score >= 0.005 && point.file.as_deref().is_none_or(is_users_file);
+    let points: Vec<&RankedPoint> = points.unwrap_or_default().iter().filter(is_shown).take(TOP).collect();
+    if points.is_empty() {
+        return String::new();
+    }
     let mut text = String::from("\nMost suspicious lines, by what failing runs have and passing runs have not:\n");
-    for point in points.iter().take(TOP).filter(|point| point.score >= 0.005) {
+    for (number, point) in (1..).zip(points) {
         let file = point.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file)).unwrap_or("?");
         let line = point.line.map(|line| format!(":{line}")).unwrap_or_default();
         let function = point.function.as_ref().map(|function| format!(" in {function}")).unwrap_or_default();
         let place = printable(&format!("{file}{line}{function}"));
-        text.push_str(&format!("{:>3}  {place}  {:.2}\n     {}\n", point.rank, point.score, printable(&point.why)));
+        text.push_str(&format!("{number:>3}  {place}  {:.2}\n     {}\n", point.score, printable(&point.why)));
     }
     text.push('\n');
     text
@@ -320,4 +326,29 @@ fn words(guarded: &Guarded, program: &std::path::Path, [holds, fails]: [&str; 2]
     }
     let why = guarded.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
     format!("{fails}: {clips}, {fresh}{why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suspicious_lines_are_the_users() {
+        let point = |file: &str, score| RankedPoint {
+            rank: 1,
+            file: Some(file.to_owned()),
+            line: Some(7),
+            function: Some("f".to_owned()),
+            score,
+            why: "so it is".to_owned(),
+            evidence: Vec::new(),
+        };
+        let library = point("/rustc/1/library/core/src/sync/atomic.rs", 0.9);
+        let text = ranking_text(Some(&[library.clone(), point("/far/main.rs", 0.5), point("/far/low.rs", 0.001)]));
+        assert!(text.contains("\n  1  main.rs:7 in f  0.50\n     so it is\n"), "{text}");
+        assert!(!text.contains("atomic.rs") && !text.contains("low.rs"), "{text}");
+        // A headline over nothing says less than nothing.
+        assert_eq!(ranking_text(Some(&[library])), "");
+        assert_eq!(ranking_text(None), "");
+    }
 }

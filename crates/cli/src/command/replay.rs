@@ -6,10 +6,12 @@ use std::time::Duration;
 use selvedge_drive::clip::Clip;
 use selvedge_drive::control::{Answer, DivergedAt};
 use selvedge_drive::controlled::scratch;
+use selvedge_drive::differs;
 use selvedge_drive::intervene::Interventions;
 use selvedge_drive::replay::{Alone, Replayed, bench, ended_by_gate, ready, replay};
 use selvedge_events::control::{DivergenceKind, RunState, SeatState};
 use selvedge_findings::ExitCode;
+use selvedge_sched::moment::NO_SITE;
 
 use crate::args::ReplayArgs;
 use crate::command::latest::clip_or_latest;
@@ -74,7 +76,7 @@ fn tell(clip: &Clip, last: &Replayed, same: u32, times: u32) {
     }
     let answer = &last.run.answer;
     if let Some(at) = &answer.divergence {
-        note(&format!("it went another way at {}", place(at)));
+        note(&format!("it went another way at {}", place(at, clip)));
     } else if answer.unmet > 0 {
         note(&format!("{} switches of the schedule were not reached", answer.unmet));
     } else if !last.is_exact(clip) {
@@ -86,10 +88,12 @@ fn tell(clip: &Clip, last: &Replayed, same: u32, times: u32) {
 }
 
 /// Where a replay went another way, what was expected there and what came.
-fn place(at: &DivergedAt) -> String {
-    let site = |(kind, site): (selvedge_sched::OpKind, selvedge_events::SiteId)| match site.0 {
-        u32::MAX => kind.name().to_owned(),
-        site => format!("{} at site {site}", kind.name()),
+fn place(at: &DivergedAt, clip: &Clip) -> String {
+    let files = clip.files();
+    let line = |site| differs::place(&clip.images, &files, site);
+    let site = |(kind, site): (selvedge_sched::OpKind, selvedge_events::SiteId)| match site {
+        NO_SITE => kind.name().to_owned(),
+        site => format!("{} at {}", kind.name(), line(site).unwrap_or_else(|| format!("site {}", site.0))),
     };
     let event = format!("T{}@{} (step {})", at.thread, at.point, at.step);
     match at.how() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use selvedge_analyze::EventNo;
 use selvedge_analyze::Goal;
 use selvedge_analyze::import::{Options, import};
-use selvedge_analyze::invariant::expose::{StallingPoint, role_points, stalling_points};
+use selvedge_analyze::invariant::expose::{StallingPoint, one_way, role_points, stalling_points};
 use selvedge_analyze::invariant::rivals::Ai;
 use selvedge_analyze::invariant::{Invariants, SiteKey};
 use selvedge_events::ThreadIx;
@@ -90,6 +90,8 @@ pub struct Turned {
 pub struct Exposed {
     /// Recorded runs that passed.
     pub passed: usize,
+    /// Sites that always came after accesses of other threads, as far as the invariants know.
+    pub one_way: usize,
     /// Places to hold a thread at.
     pub points: usize,
     /// How the runs that tried them ended.
@@ -121,7 +123,8 @@ pub fn expose(
     let runs: Vec<_> = processes.iter().map(|process| numbers.read(process)).collect();
     let mut points = stalling_points(&runs, &known);
     points.extend(role_points(&runs, &known, |_, thread| thread));
-    let mut exposed = Exposed { passed: processes.len(), points: points.len(), ..Exposed::default() };
+    let (passed, one_way) = (processes.len(), one_way(&known));
+    let mut exposed = Exposed { passed, one_way, points: points.len(), ..Exposed::default() };
     let images = Keyed::load_all(&prepared.surveyed.files());
     let watch = GuardHow { mode: Mode::Watch, ..GuardHow::default() };
     let guard = Guard::of(&choose(invariants, &Choice::default()).invariants, &images, &watch)?;

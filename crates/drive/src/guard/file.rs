@@ -13,7 +13,7 @@ use crate::store::{StoreError, write_whole};
 #[non_exhaustive]
 pub enum InvariantsError {
     /// It cannot be read.
-    #[error("cannot read the invariants `{}`", path.display())]
+    #[error("cannot read the invariants `{0}`, which `selvedge train -o {0} -- PROGRAM` writes", path.display())]
     Read {
         /// The file.
         path: PathBuf,

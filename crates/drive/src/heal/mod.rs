@@ -22,7 +22,7 @@ use selvedge_image::{Callee, Cfg, Code, Functions, Loaded, OpenImageError, Symbo
 
 use crate::arm::ImageSites;
 use crate::plan::ImageSpec;
-use crate::sections::{Read, read};
+use crate::sections::{Names, Read, read};
 use table::TableSpec;
 
 /// What is to be healed.
@@ -37,8 +37,9 @@ pub enum Source {
 /// A healed section, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Healed {
-    /// The key of the site that it begins with.
-    pub key: String,
+    /// Where it is: `` `money`, purse.c:8 to purse.c:9 in shop``, or the key of the site that it begins with where nothing else is known. Empty
+    /// where nothing is to be said of it.
+    pub place: String,
     /// How others are kept out.
     pub how: How,
     /// Why no lock is put around it, where one was asked for.
@@ -69,7 +70,6 @@ impl Healing {
         let found = sections::find(&read.program).all;
         let (chosen, missing) = choose(&loaded, &found, source);
         let assurance = Assurance::new(&read.program);
-        let keys = site_keys(&loaded);
         let mut roles: BTreeMap<u32, BTreeSet<Role>> = BTreeMap::new();
         let mut out = Healing { build_id: loaded.image.build_id().to_vec(), missing, ..Healing::default() };
         out.site_table = ImageSites::of(&loaded).table_spec().map(|spec| spec.table).unwrap_or_default();
@@ -82,11 +82,7 @@ impl Healing {
             let how = if refused.is_some() { otherwise } else { how };
             let flags = if assurance.is_in_one_function(section) { FLAG_ONE_FRAME } else { 0 };
             out.table.sections.push((how, flags));
-            out.sections.push(Healed {
-                key: keys.get(section.entry as usize).cloned().unwrap_or_default(),
-                how,
-                refused,
-            });
+            out.sections.push(Healed { place: String::new(), how, refused });
             roles.entry(section.entry).or_default().insert(role(RoleKind::Enter));
             for end in &section.ends {
                 roles.entry(end.site).or_default().insert(role(RoleKind::End));
@@ -107,9 +103,23 @@ impl Healing {
                 }
             }
         }
+        out.name(&flow, &chosen);
         out.ordinals = roles.keys().copied().collect();
         out.table.rows = roles.into_values().map(|roles| roles.into_iter().collect()).collect();
         Ok(out)
+    }
+
+    /// Says where the sections are that something is to be said of. Names take a while in large programs, so others have none.
+    fn name(&mut self, flow: &Flow<'_>, chosen: &[Section]) {
+        if self.sections.iter().all(|healed| healed.refused.is_none()) {
+            return;
+        }
+        let names = Names::new(flow.loaded, &flow.read.modes);
+        let keys = site_keys(flow.loaded);
+        for (healed, section) in self.sections.iter_mut().zip(chosen).filter(|(healed, _)| healed.refused.is_some()) {
+            let key = || keys.get(section.entry as usize).cloned().unwrap_or_default();
+            healed.place = names.span(section).unwrap_or_else(key);
+        }
     }
 
     /// Alone: the table, and the sites that it arms.
