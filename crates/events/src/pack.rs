@@ -167,7 +167,7 @@ pub const fn fold(kind: EventKind, words: &mut [u64; 3]) -> u8 {
         words[0] = object(words[0], words[1] as u16);
         return 1;
     }
-    kind.words()
+    if kind.least_words() == 1 && words[1] == 0 { 1 } else { kind.words() }
 }
 
 /// The inverse of [`fold`]; false where the record has too few words.
@@ -178,7 +178,7 @@ pub const fn unfold(kind: EventKind, extra: u8, words: &mut [u64; 3]) -> bool {
         words[1] = number as u64;
         return true;
     }
-    extra >= kind.words()
+    extra >= kind.least_words()
 }
 
 /// A code address as a payload: module and offset.
