@@ -386,7 +386,11 @@ mod tests {
     fn numbers_sit_beside_addresses_where_they_fit() {
         for kind in KINDS {
             for (number, extra) in [(0, 1), (8, 1), (65535, 1), (65536, 2), (u64::MAX, 2)] {
-                let extra = if kind.has_number() { extra } else { kind.words() };
+                let extra = match number {
+                    _ if kind.has_number() => extra,
+                    0 => kind.least_words(),
+                    _ => kind.words(),
+                };
                 let plain = [0x7fff_8123_4567, number, 0];
                 let mut words = plain;
                 assert_eq!(fold(kind, &mut words), extra, "{kind:?} {number}");

@@ -265,9 +265,9 @@ impl<'a> Names<'a> {
             match self.stacks.at(addr, heap.stacks()) {
                 Some(OnStack::Variable(name)) => (name.to_string(), true),
                 Some(OnStack::Frame(thread, pc)) => (self.in_frame(thread, pc, addr), false),
-                // The system puts the main stack at the top of the address space; where other threads' stacks lie, a
-                // trace says only of those that make threads.
-                None if (0x7ff0_0000_0000..0x8000_0000_0000).contains(&addr) => {
+                // The system puts the main stack into the last 16 GiB of the address space; where other threads' stacks
+                // lie, a trace says only of those that make threads.
+                None if (0x7ffb_0000_0000..0x8000_0000_0000).contains(&addr) => {
                     (format!("stack of main:{addr:#x}"), false)
                 }
                 None => (format!("{addr:#x}"), false),
