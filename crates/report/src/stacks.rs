@@ -17,6 +17,9 @@ use selvedge_trace::{ContextId, Process, StackCopy};
 /// Most frames of a walk.
 const MAX_FRAMES: usize = 1024;
 
+/// What was asked for before.
+type Known<K, V> = RefCell<BTreeMap<K, Option<Rc<V>>>>;
+
 /// What is known of an address on a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OnStack {
@@ -30,9 +33,10 @@ pub(crate) enum OnStack {
 #[derive(Debug)]
 pub(crate) struct Stacks<'a> {
     process: &'a Process,
-    tables: RefCell<BTreeMap<ModuleIx, Option<Rc<Tables>>>>,
+    tables: Known<ModuleIx, Tables>,
     walks: RefCell<BTreeMap<(u32, ContextId), Rc<Walk>>>,
-    names: RefCell<BTreeMap<(u32, u64), Option<Rc<str>>>>,
+    /// By the stack's number and the address.
+    names: Known<(u32, u64), str>,
 }
 
 #[derive(Debug)]
