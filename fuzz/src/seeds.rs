@@ -14,6 +14,7 @@ use selvedge_events::site_table::{Entry, Form};
 use selvedge_events::{Acquire, EventKind, Mode, Primitive, event, plan};
 use selvedge_image::embed::with_table;
 use selvedge_image::{Image, find_sites, table_bytes};
+use selvedge_trace::StackCopy;
 use selvedge_trace::write::{Stream, TraceBuilder};
 
 use selvedge_drive::clip::{Clip, ClipInputs, bare};
@@ -53,7 +54,8 @@ pub fn trace() {
     let mut file = TraceBuilder::new();
     file.module(0, 0x40_0000, 0x50_0000, &[7; 20], "bank")
         .sites(0, &[(1, 16, "__tsan_read4"), (2, 32, "__tsan_write8")]);
-    file.survey(1, &[1 << 34 | 1 << 32 | 9, 1 << 34 | 1]).stream(0, &stream);
+    let stack = StackCopy { sp: 0x7ffc_0000_1000, bytes: vec![1; 100], ..StackCopy::default() };
+    file.survey(1, &[1 << 34 | 1 << 32 | 9, 1 << 34 | 1]).stack(1, &stack).stream(0, &stream);
     put(&folder, "small-file", &file.finish());
     put(&folder, "recipe-log", &log_recipe(0, stream.words()));
     for kind in event::KINDS {

@@ -59,6 +59,9 @@ fn describe(file: &TraceFile) {
         assert!(!damage.to_string().is_empty());
     }
     assert!(file.modules().windows(2).all(|pair| pair[0].index < pair[1].index), "modules out of order");
+    for number in 0..4 {
+        assert!(file.stack(number).is_none_or(|stack| stack.bytes.len() as u64 <= file.len()));
+    }
     let _ = (file.is_empty(), file.pending(), file.more_damages(), file.foreign_chunks(), file.holes());
 }
 
@@ -103,6 +106,7 @@ fn merged(process: &Process, events: u64) {
         heap.apply(&event);
         if let Some(access) = process.access(&event) {
             let _ = heap.block_of(access.addr);
+            assert!(heap.stacks().iter().all(|(_, kept)| kept.number > 0));
         }
         let _ = (locks.held(event.thread), process.code(event.place), process.nanos(event.time));
         assert!(!verb(process, &event).is_empty());

@@ -335,7 +335,7 @@ impl Importer {
             }
             B::Alloc { addr, size } => self.alloc(addr.0, size),
             B::Free { addr } => self.free(at, addr.0),
-            B::ThreadCreate { child } => return self.fork(at, child),
+            B::ThreadCreate { child, .. } => return self.fork(at, child),
             B::ThreadJoin { child } => self.join(at, child),
             B::Ignore { begins, what } => {
                 // Nothing said is both; synchronisation is never ignored.

@@ -53,6 +53,8 @@ counters! {
     GraphFull = "communication that is not in the graph because its table was full",
     /// Locations that found no memory for the graph.
     GraphNoMemory = "accesses that the graph does not know because it reached its memory limit",
+    /// Threads made from a stack that was not kept, since enough were.
+    StacksFull = "threads made where the variables on their maker's stack are not known by name: enough stacks were kept",
 }
 
 /// Room for counters in the trace header.

@@ -33,7 +33,7 @@ pub enum EventKind {
     Fence = 4,
     /// This thread begins: word 0 = its index and its parent's.
     ThreadStart = 5,
-    /// Another thread is made: word 0 = its index.
+    /// Another thread is made: word 0 = its index, word 1 = the number of the chunk that has the caller's stack, where one has.
     ThreadCreate = 6,
     /// Another thread was joined: word 0 = its index, or all ones where it is not known.
     ThreadJoin = 7,
@@ -181,8 +181,16 @@ impl EventKind {
         match self {
             ThreadExit | Block => 0,
             ThreadName => 3,
-            Range | WaitBegin | WaitEnd | FutexWaitBegin | FutexWake | Alloc | Benign => 2,
+            Range | ThreadCreate | WaitBegin | WaitEnd | FutexWaitBegin | FutexWake | Alloc | Benign => 2,
             _ => 1,
+        }
+    }
+
+    /// How many it has at least.
+    pub const fn least_words(self) -> u8 {
+        match self {
+            EventKind::ThreadCreate => 1,
+            _ => self.words(),
         }
     }
 

@@ -167,7 +167,7 @@ pub const fn fold(kind: EventKind, words: &mut [u64; 3]) -> u8 {
         words[0] = object(words[0], words[1] as u16);
         return 1;
     }
-    kind.words()
+    if kind.least_words() == 1 && words[1] == 0 { 1 } else { kind.words() }
 }
 
 /// The inverse of [`fold`]; false where the record has too few words.
@@ -178,7 +178,7 @@ pub const fn unfold(kind: EventKind, extra: u8, words: &mut [u64; 3]) -> bool {
         words[1] = number as u64;
         return true;
     }
-    extra >= kind.words()
+    extra >= kind.least_words()
 }
 
 /// A code address as a payload: module and offset.
@@ -386,7 +386,11 @@ mod tests {
     fn numbers_sit_beside_addresses_where_they_fit() {
         for kind in KINDS {
             for (number, extra) in [(0, 1), (8, 1), (65535, 1), (65536, 2), (u64::MAX, 2)] {
-                let extra = if kind.has_number() { extra } else { kind.words() };
+                let extra = match number {
+                    _ if kind.has_number() => extra,
+                    0 => kind.least_words(),
+                    _ => kind.words(),
+                };
                 let plain = [0x7fff_8123_4567, number, 0];
                 let mut words = plain;
                 assert_eq!(fold(kind, &mut words), extra, "{kind:?} {number}");

@@ -27,6 +27,8 @@
 //! graph:  24 = edges u64 | 32 events of a context u32 | 36 bits below a location's number u32; rows from 64 on ([`graph`])
 //! module: 24 load base u64 | 32 end u64 | 40 build-id length u32 | 44 path length u32 | 48 zero
 //!         from 64 on: build-id, then path
+//! stack:  16 whose | 20 number, from 1 | 24 code address u64 | 32 stack pointer u64 | 40 frame pointer u64 | 48 bytes u64
+//!         from 64 on: what lay there, from the stack pointer up
 //! ```
 
 /// First bytes.
@@ -49,6 +51,10 @@ pub const LIVE_BLOCK: usize = PAGE + SLOT * SLOTS_PER_BLOCK;
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"SLVC");
 /// Bytes of a chunk header.
 pub const CHUNK_HEADER: usize = 64;
+/// Most bytes of a stack that are kept.
+pub const STACK: usize = 16 * 1024;
+/// Most stacks that are kept of a process.
+pub const STACKS: usize = 64;
 /// The thread field of a slot that no thread has.
 pub const NO_THREAD: u32 = u32::MAX;
 /// Names of trace files begin so; pid and a number follow.
@@ -89,6 +95,10 @@ pub mod at {
     pub const MODULE_END: usize = 32;
     pub const MODULE_BUILD_ID_LEN: usize = 40;
     pub const MODULE_PATH_LEN: usize = 44;
+    pub const STACK_PC: usize = 24;
+    pub const STACK_SP: usize = 32;
+    pub const STACK_FP: usize = 40;
+    pub const STACK_BYTES: usize = 48;
 }
 
 /// The process reached its end by `exit`, `_exit` or return from `main`.
@@ -116,6 +126,8 @@ pub enum ChunkKind {
     Module = 5,
     /// Edges of a communication graph.
     Graph = 6,
+    /// A thread's stack as it was when the thread made another.
+    Stack = 7,
 }
 
 impl ChunkKind {
@@ -128,6 +140,7 @@ impl ChunkKind {
             4 => ChunkKind::Survey,
             5 => ChunkKind::Module,
             6 => ChunkKind::Graph,
+            7 => ChunkKind::Stack,
             _ => return None,
         })
     }

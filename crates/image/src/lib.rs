@@ -1,6 +1,7 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
 //! ([`mod@embed`]), what each site is called across rebuilds ([`site_key`]), which source line and inline stack an
-//! instruction has ([`lines`]), what a data address is called ([`variables`]), where its functions lie ([`functions`]),
+//! instruction has ([`lines`]), what a data address is called ([`variables`]), what an address on a stack is ([`unwinder`],
+//! [`locals`]), where its functions lie ([`functions`]),
 //! how control flows through them ([`mod@cfg`]) and between them ([`call_graph`]), what their sites access
 //! ([`operands`]), and what stands beside code without instrumentation ([`foreign`]).
 //!
@@ -21,11 +22,13 @@ mod demangle;
 mod dwarf;
 mod elf;
 pub mod embed;
+mod evaluate;
 pub mod foreign;
 pub mod functions;
 pub mod image;
 pub mod index;
 pub mod lines;
+pub mod locals;
 pub mod lock_calls;
 pub mod marks;
 pub mod operands;
@@ -33,6 +36,7 @@ pub mod site_key;
 pub mod site_list;
 pub mod sites;
 mod types;
+pub mod unwinder;
 pub mod variables;
 mod x86;
 
@@ -40,15 +44,18 @@ pub use call_graph::CallGraph;
 pub use callers::direct_callers;
 pub use cfg::{Callee, Cfg, Code};
 pub use embed::{EmbedError, embed, read_table};
+pub use evaluate::{Memory, Registers};
 pub use foreign::beside_foreign_code;
 pub use functions::{Function, FunctionGroup, Functions, Part};
 pub use image::{Image, ImageProblem, OpenImageError};
 pub use index::{IndexError, IndexSummary, Loaded, Origin, index, load_or_build};
 pub use lines::{Frame, LineCounters, Symboliser};
+pub use locals::{Locals, StackFrame};
 pub use lock_calls::{LockCall, lock_calls};
 pub use marks::{Mark, MarkKind, marked_sites, marks};
 pub use operands::{Operands, Place, PlaceRoot};
 pub use site_key::{call_keys, site_keys};
 pub use site_list::{SiteInfo, SiteList};
 pub use sites::{SiteCounters, Sites, find_sites, table_bytes};
+pub use unwinder::{Unwinder, Unwound};
 pub use variables::{VariableName, Variables};

@@ -236,7 +236,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    fn new(debug: &Arc<DebugInfo>) -> Units {
+    pub(crate) fn new(debug: &Arc<DebugInfo>) -> Units {
         let mut headers = Vec::new();
         let mut units = debug.dwarf.units();
         let damaged = loop {
@@ -255,7 +255,7 @@ impl Units {
         }
     }
 
-    fn get(&self, index: usize) -> Option<Arc<LoadedUnit>> {
+    pub(crate) fn get(&self, index: usize) -> Option<Arc<LoadedUnit>> {
         if let Some(open) = self.open.borrow().get(&index) {
             return open.clone();
         }
@@ -300,6 +300,22 @@ impl Units {
             }
             _ => None,
         }
+    }
+
+    /// The addresses of every unit's code, with its number, by address.
+    pub(crate) fn spans(&self) -> Vec<(u64, u64, usize)> {
+        let dwarf = &self.debug.dwarf;
+        let mut out = Vec::new();
+        for (index, header) in self.headers.iter().enumerate() {
+            // A skeleton says itself where its code is.
+            let ranges = dwarf.unit(header.clone()).and_then(|unit| dwarf.unit_ranges(&unit));
+            let Ok(mut ranges) = ranges else { continue };
+            while let Ok(Some(range)) = ranges.next() {
+                out.push((range.begin, range.end, index));
+            }
+        }
+        out.sort_unstable();
+        out
     }
 
     /// Every variable with a fixed address, by address.

@@ -76,6 +76,11 @@ impl<'a> Anomaly<'a> {
         let mut found: Vec<Taken> = Vec::new();
         for event in process.events() {
             let number = process.number(event.time);
+            // A freed block must still be named at its `free`.
+            let freed = matches!(event.body, EventBody::Free { .. });
+            if !freed {
+                heap.apply(&event);
+            }
             if told.numbers.contains(&number) {
                 let held = locksets.held(event.thread).iter();
                 let locks = held.map(|held| lock(names, &heap, held)).collect();
@@ -83,7 +88,9 @@ impl<'a> Anomaly<'a> {
                 let side = Side::of(names, &heap, event);
                 found.push(Taken { side, number: Some(number), locks, value: values.text(number, writes) });
             }
-            heap.apply(&event);
+            if freed {
+                heap.apply(&event);
+            }
             locksets.apply(&event);
         }
         let at = |number: &u64| found.iter().position(|taken| taken.number == Some(*number));

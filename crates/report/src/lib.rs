@@ -35,6 +35,7 @@ pub mod ranking_svg;
 pub mod sarif;
 mod sheet;
 pub mod shell;
+mod stacks;
 pub mod std_form;
 pub mod summary;
 pub mod text;

@@ -1,4 +1,5 @@
-//! Names for addresses and code places: `balance`, `heap:queue.c:12+8`, `account.c:17:5 in withdraw`; and stacks.
+//! Names for addresses and code places: `balance`, `heap:queue.c:12+8`, `main()::account`, `account.c:17:5 in withdraw`; and
+//! calls.
 //!
 //! Images are opened when first asked about. One that is gone, or was built anew since, names nothing: a
 //! wrong name is worse than none.
@@ -16,6 +17,7 @@ use selvedge_trace::read::Module;
 use selvedge_trace::state::Heap;
 use selvedge_trace::{ContextId, Place, Process};
 
+use crate::stacks::{OnStack, Stacks};
 use crate::view::printable;
 
 /// Where something is in the source.
@@ -156,6 +158,7 @@ pub struct Names<'a> {
     /// The innermost caller that is the user's own code.
     callers: RefCell<BTreeMap<ContextId, Option<Rc<Source>>>>,
     globals: RefCell<BTreeMap<u64, Option<Rc<str>>>>,
+    stacks: Stacks<'a>,
 }
 
 #[derive(Debug)]
@@ -173,6 +176,7 @@ impl<'a> Names<'a> {
             sources: RefCell::default(),
             callers: RefCell::default(),
             globals: RefCell::default(),
+            stacks: Stacks::new(process),
         }
     }
 
@@ -265,14 +269,28 @@ impl<'a> Names<'a> {
             (format!("heap:{}{}", source.brief(), plus(addr - block.addr)), true)
         } else if let Some(name) = self.global(addr) {
             (name.to_string(), true)
-        } else if (0x7ff0_0000_0000..0x8000_0000_0000).contains(&addr) {
-            // The system puts the main stack at the top of the address space; where other threads' stacks lie,
-            // a trace does not say.
-            (format!("stack of main:{addr:#x}"), false)
         } else {
-            (format!("{addr:#x}"), false)
+            match self.stacks.at(addr, heap.stacks()) {
+                Some(OnStack::Variable(name)) => (name.to_string(), true),
+                Some(OnStack::Frame(thread, pc)) => (self.in_frame(thread, pc, addr), false),
+                // The system puts the main stack into the last 16 GiB of the address space; where other threads' stacks
+                // lie, a trace says only of those that make threads.
+                None if (0x7ffb_0000_0000..0x8000_0000_0000).contains(&addr) => {
+                    (format!("stack of main:{addr:#x}"), false)
+                }
+                None => (format!("{addr:#x}"), false),
+            }
         };
         Variable { name, is_lasting }
+    }
+
+    /// `stack of main, in serve():0x7ffd…`: an address in a frame of which no variable is known to lie there.
+    fn in_frame(&self, thread: ThreadIx, pc: u64, addr: u64) -> String {
+        let is_main = self.process.thread(thread).is_some_and(|thread| thread.path == "main");
+        let whose = if is_main { "main".to_owned() } else { format!("T{thread}") };
+        let function = self.function(self.process.place_of(pc));
+        let frame = function.map(|function| format!(", in {function}()")).unwrap_or_default();
+        format!("stack of {whose}{frame}:{addr:#x}")
     }
 
     /// `T1`, with the program's name for the thread where it has one.

@@ -196,7 +196,7 @@ pub fn view(names: &Names<'_>, heap: &Heap, event: Event) -> View {
             detail = parent.map(|parent| format!("made by {}", names.thread(parent))).unwrap_or_default();
             None
         }
-        EventBody::ThreadCreate { child } | EventBody::FiberSwitch { to: child, .. } => named(child),
+        EventBody::ThreadCreate { child, .. } | EventBody::FiberSwitch { to: child, .. } => named(child),
         EventBody::ThreadJoin { child } | EventBody::ThreadDetach { child } => child.and_then(named),
         EventBody::ThreadName { thread, name } => {
             let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);

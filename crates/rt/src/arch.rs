@@ -130,6 +130,27 @@ pub fn stack_pointer() -> usize {
     value
 }
 
+/// The place where this is called, for an unwinder: code address, stack pointer, frame pointer.
+#[inline(always)]
+pub fn here() -> [usize; 3] {
+    let (code, stack, frame): (usize, usize, usize);
+    // SAFETY: reads registers.
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) code, out(reg) stack, out(reg) frame,
+            options(nomem, nostack, preserves_flags));
+    }
+    [code, stack, frame]
+}
+
+/// The thread pointer. Of a thread that libc made, its stack ends below.
+#[inline(always)]
+pub fn thread_pointer() -> usize {
+    let value: usize;
+    // SAFETY: I1: the ABI has the thread pointer there.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) value, options(nostack, preserves_flags, readonly)) };
+    value
+}
+
 /// Performs a 16-byte compare-exchange; returns the old value and whether it was exchanged.
 ///
 /// # Safety

@@ -46,6 +46,7 @@ pub mod real;
 pub mod shadow;
 pub mod sink;
 pub mod spin;
+pub mod stacks;
 pub mod stream;
 pub mod sys;
 pub mod thread_state;

@@ -23,7 +23,9 @@ use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
-use crate::{detect, enforce, graph, guard, heal, modules, patch, real, shadow, sink, stream, sys, thread_state};
+use crate::{
+    detect, enforce, graph, guard, heal, modules, patch, real, shadow, sink, stacks, stream, sys, thread_state,
+};
 
 /// The plan's bytes, mapped for good; 0 without a plan.
 static PLAN_AT: AtomicUsize = AtomicUsize::new(0);
@@ -95,6 +97,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
         if let Some(state) = thread_state::current() {
             // Arguments and environment lie above everything that `main` calls.
             detect::stack(state, 0, envp as usize);
+            stacks::first_ends(envp as usize);
             detect::one_more();
             if controlled || guarded {
                 // It may end before the others do, and must not be waited for.
@@ -294,6 +297,7 @@ pub extern "C" fn in_child() {
     }
     // Whoever held one of our locks is not there any more.
     modules::after_fork();
+    stacks::after_fork();
     thread::after_fork();
     thread_state::open_pool();
     gate::after_fork();

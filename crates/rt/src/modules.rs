@@ -63,6 +63,11 @@ fn find(pc: u64) -> Option<(u32, u64)> {
     None
 }
 
+/// Whether an address lies in an image.
+pub fn is_known(pc: u64) -> bool {
+    find(pc).is_some()
+}
+
 /// Where the executable is.
 pub fn executable_base() -> u64 {
     RANGES[0].base.load(Ordering::Relaxed)

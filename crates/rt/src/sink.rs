@@ -367,19 +367,31 @@ pub fn write_chunk(
     fill: impl FnOnce(usize),
 ) -> Result<(), Counter> {
     let len = (CHUNK_HEADER + body).next_multiple_of(PAGE);
-    let (fd, offset) = claim(len as u64)?;
     let buffer = sys::mmap_anonymous(len).map_err(|_| Counter::DroppedDisk)?;
     fill(buffer);
-    chunk_header(buffer, kind, len as u64, owner, seq);
     // SAFETY: the buffer is ours and has `len` bytes.
-    let written = unsafe { sys::pwrite_all(fd, buffer, len, offset) };
+    let written = unsafe { write_pages(kind, owner, seq, buffer, len) };
     // SAFETY: ours, and not used again.
     unsafe { sys::munmap(buffer, len) };
+    let offset = written?;
     if let Some((at, size)) = ABOUT.get(ABOUT_COUNT.fetch_add(1, Ordering::Relaxed)) {
         at.store(offset, Ordering::Relaxed);
         size.store(len as u64, Ordering::Relaxed);
     }
-    written.map_err(|_| stop(Counter::DroppedDisk))
+    Ok(())
+}
+
+/// Writes a chunk that is there but for its header; returns where. A forked child does not get it.
+///
+/// # Safety
+/// The buffer must be ours and have `len` bytes, a multiple of [`PAGE`].
+pub unsafe fn write_pages(kind: ChunkKind, owner: u32, seq: u32, buffer: usize, len: usize) -> Result<u64, Counter> {
+    let (fd, offset) = claim(len as u64)?;
+    chunk_header(buffer, kind, len as u64, owner, seq);
+    // SAFETY: the caller's promise.
+    let written = unsafe { sys::pwrite_all(fd, buffer, len, offset) };
+    written.map_err(|_| stop(Counter::DroppedDisk))?;
+    Ok(offset)
 }
 
 /// Copies the chunks about images and sites from the parent's file into ours.

@@ -95,8 +95,8 @@ pub enum EventBody {
     Fence { order: Order },
     /// This thread begins.
     ThreadStart { parent: Option<ThreadIx> },
-    /// Another thread is made.
-    ThreadCreate { child: ThreadIx },
+    /// Another thread is made; `stack` is the number of the maker's stack, where that was kept.
+    ThreadCreate { child: ThreadIx, stack: Option<u32> },
     /// Another thread was joined.
     ThreadJoin { child: Option<ThreadIx> },
     /// Another thread is detached.
@@ -247,7 +247,10 @@ pub(crate) fn body(kind: EventKind, payload: u64, words: &[u64; 3]) -> Option<Ev
         },
         K::Fence => B::Fence { order: Order::from_abi((first & 0xffff) as u32) },
         K::ThreadStart => B::ThreadStart { parent: thread(first >> 32) },
-        K::ThreadCreate => B::ThreadCreate { child: thread(first)? },
+        K::ThreadCreate => {
+            let stack = u32::try_from(second).ok().filter(|number| *number > 0);
+            B::ThreadCreate { child: thread(first)?, stack }
+        }
         K::ThreadJoin => B::ThreadJoin { child: thread(first) },
         K::ThreadDetach => B::ThreadDetach { child: thread(first) },
         K::ThreadExit => B::ThreadExit,

@@ -2,7 +2,8 @@
 //!
 //! [`read`] opens a trace file and indexes its chunks; [`decode`] turns a thread's words into
 //! [`Event`]s ([`event`]); [`model`] gives the process a shape (threads, modules, sites, merged order);
-//! [`state`] follows what holds at an event (locks held, heap blocks alive). [`survey`] reads which
+//! [`state`] follows what holds at an event (locks held, heap blocks alive), [`frames`] which frames of stacks are still
+//! there. [`survey`] reads which
 //! sites touched shared memory, [`std_text`] writes RAPID's text form, and [`write`](mod@write) builds valid
 //! files in memory for tests and fuzzers.
 //!
@@ -16,6 +17,7 @@ pub mod context;
 pub mod decode;
 pub mod detect_log;
 pub mod event;
+pub mod frames;
 pub mod header;
 pub mod limits;
 pub mod model;
@@ -33,5 +35,5 @@ pub use decode::ThreadEvents;
 pub use detect_log::DetectLog;
 pub use event::{Event, EventBody, EventRef, Exactness, Place};
 pub use model::{OpenRunError, Process, Run};
-pub use read::{Module, OpenTraceError, Site, TraceDamage, TraceFile};
+pub use read::{Module, OpenTraceError, Site, StackCopy, TraceDamage, TraceFile};
 pub use survey::Survey;

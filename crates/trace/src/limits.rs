@@ -9,6 +9,10 @@ pub const MAX_GAP_PAGES: u64 = 1 << 20;
 pub const MAX_SLOTS: u32 = 1024;
 /// Bytes of a site, survey or module chunk.
 pub const MAX_TABLE_CHUNK: u64 = 1 << 28;
+/// Bytes of a stack chunk.
+pub const MAX_STACK: u64 = 1 << 20;
+/// Stacks of a process.
+pub const MAX_STACKS: usize = 1 << 16;
 /// Bytes of a module's path.
 pub const MAX_PATH: usize = 16 * 1024;
 /// Modules of a process.

@@ -87,6 +87,28 @@ pub struct Site {
     pub hook: HookIx,
 }
 
+/// A thread's stack as it was when the thread made another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackCopy {
+    /// Whose.
+    pub thread: ThreadIx,
+    /// The address of the code that copied it.
+    pub pc: u64,
+    /// The stack pointer there: where the bytes begin.
+    pub sp: u64,
+    /// The frame pointer there.
+    pub fp: u64,
+    /// What lay there; the stack may go on.
+    pub bytes: Vec<u8>,
+}
+
+impl StackCopy {
+    /// The word at an address.
+    pub fn word(&self, addr: u64) -> Option<u64> {
+        u64_at(&self.bytes, usize::try_from(addr.checked_sub(self.sp)?).ok()?)
+    }
+}
+
 /// What a thread was waiting in when the file was last written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
@@ -125,6 +147,8 @@ pub struct TraceFile {
     surveys: Vec<(u64, u64)>,
     /// Offset and length of each graph chunk.
     graphs: Vec<(u64, u64)>,
+    /// Offset and length of each stack, by number.
+    stacks: BTreeMap<u32, (u64, u64)>,
     damages: Vec<TraceDamage>,
     more_damages: u64,
     foreign_chunks: u64,
@@ -278,6 +302,16 @@ impl TraceFile {
         Some(graph)
     }
 
+    /// The stack of this number; `None` where it was not written, or not all of it.
+    pub fn stack(&self, number: u32) -> Option<StackCopy> {
+        let (offset, len) = self.stacks.get(&number)?;
+        let chunk = self.source.read(*offset, *len);
+        let word = |at| u64_at(&chunk, at);
+        let bytes = slice_at(&chunk, layout::CHUNK_HEADER, usize::try_from(word(at::STACK_BYTES)?).ok()?)?.to_vec();
+        let thread = ThreadIx(u32_at(&chunk, at::CHUNK_OWNER)?);
+        Some(StackCopy { thread, pc: word(at::STACK_PC)?, sp: word(at::STACK_SP)?, fp: word(at::STACK_FP)?, bytes })
+    }
+
     /// Whether the file has survey chunks.
     pub fn has_survey(&self) -> bool {
         !self.surveys.is_empty()
@@ -298,6 +332,7 @@ impl TraceFile {
             sites: BTreeMap::new(),
             surveys: Vec::new(),
             graphs: Vec::new(),
+            stacks: BTreeMap::new(),
             damages: Vec::new(),
             more_damages: 0,
             foreign_chunks: 0,
@@ -357,6 +392,7 @@ impl TraceFile {
         let most = match kind {
             ChunkKind::Log => layout::SLOT as u64,
             ChunkKind::Live => (layout::PAGE + layout::SLOT * limits::MAX_SLOTS as usize) as u64,
+            ChunkKind::Stack => limits::MAX_STACK,
             _ => limits::MAX_TABLE_CHUNK,
         };
         if claimed < layout::CHUNK_HEADER as u64 || claimed > most {
@@ -374,6 +410,7 @@ impl TraceFile {
             ChunkKind::Live => self.take_live(offset, head, len),
             ChunkKind::Survey => self.surveys.push((offset, len)),
             ChunkKind::Graph => self.graphs.push((offset, len)),
+            ChunkKind::Stack => self.take_stack(offset, head, len),
             ChunkKind::Sites => self.take_sites(offset, len),
             ChunkKind::Module => self.take_module(offset, len),
         }
@@ -464,6 +501,13 @@ impl TraceFile {
             path: PathBuf::from(std::ffi::OsStr::from_bytes(path)),
         };
         self.modules.push(module);
+    }
+
+    fn take_stack(&mut self, offset: u64, head: &[u8], len: u64) {
+        let number = u32_at(head, at::CHUNK_SEQ).unwrap_or(0);
+        if self.stacks.len() >= limits::MAX_STACKS || self.stacks.insert(number, (offset, len)).is_some() {
+            self.damage(offset, "too many stacks, or two with one number");
+        }
     }
 
     /// Puts every thread's chunks in order, each once, and notes which are missing.

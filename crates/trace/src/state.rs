@@ -8,6 +8,7 @@ use selvedge_events::{Mode, Primitive, ThreadIx};
 
 use crate::context::ContextId;
 use crate::event::{Event, EventBody, EventRef, Place};
+use crate::frames::KeptStacks;
 
 /// A lock that a thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,15 +110,17 @@ pub struct Block {
     pub context: ContextId,
 }
 
-/// The heap blocks alive.
+/// The heap blocks alive, and beside them the frames of stacks that are known.
 #[derive(Debug, Default)]
 pub struct Heap {
     blocks: BTreeMap<u64, Block>,
+    stacks: KeptStacks,
 }
 
 impl Heap {
     /// Follows an event.
     pub fn apply(&mut self, event: &Event) {
+        self.stacks.apply(event);
         match event.body {
             EventBody::Alloc { addr, size } => {
                 // Blocks that the new one covers were freed unseen.
@@ -140,6 +143,11 @@ impl Heap {
     pub fn block_of(&self, addr: u64) -> Option<&Block> {
         let (_, block) = self.blocks.range(..=addr).next_back()?;
         (addr - block.addr < block.size).then_some(block)
+    }
+
+    /// The stacks of threads that made others.
+    pub fn stacks(&self) -> &KeptStacks {
+        &self.stacks
     }
 
     /// How many blocks are alive.

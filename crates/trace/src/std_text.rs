@@ -143,7 +143,7 @@ impl Writer<'_> {
             None => {}
         }
         match event.body {
-            EventBody::ThreadCreate { child } => operations.push(format!("fork(T{child})")),
+            EventBody::ThreadCreate { child, .. } => operations.push(format!("fork(T{child})")),
             EventBody::ThreadJoin { child: Some(child) } => operations.push(format!("join(T{child})")),
             EventBody::ThreadJoin { child: None }
             | EventBody::BarrierEnter { .. }

@@ -84,7 +84,7 @@ impl Gather {
                     // A thread cannot be made by itself or by a later one.
                     thread.parent = parent.filter(|parent| *parent < index).or(thread.parent);
                 }
-                EventBody::ThreadCreate { child } if child > index => {
+                EventBody::ThreadCreate { child, .. } if child > index => {
                     let child = self.entry(child);
                     child.parent.get_or_insert(index);
                     child.created.get_or_insert((event.place, event.context));

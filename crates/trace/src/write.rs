@@ -8,6 +8,8 @@ use selvedge_events::pack::{self, Small};
 use selvedge_events::trace_file::{self as layout, ChunkKind, at};
 use selvedge_events::{EventKind, HookIx, hooks};
 
+use crate::read::StackCopy;
+
 /// A trace file in the making.
 #[derive(Clone, Debug)]
 pub struct TraceBuilder {
@@ -104,6 +106,16 @@ impl TraceBuilder {
         let at = self.chunk(ChunkKind::Graph, 0, rows.len() as u32, &bytes_of(&words));
         self.put(at + layout::graph::DEPTH, &depth.to_le_bytes());
         self.put(at + layout::graph::SHIFT, &shift.to_le_bytes());
+        self
+    }
+
+    /// Adds the copy of a stack.
+    pub fn stack(&mut self, number: u32, stack: &StackCopy) -> &mut TraceBuilder {
+        let at = self.chunk(ChunkKind::Stack, stack.thread.0, number, &stack.bytes);
+        let fields = [(at::STACK_PC, stack.pc), (at::STACK_SP, stack.sp), (at::STACK_FP, stack.fp)];
+        for (field, value) in fields.into_iter().chain([(at::STACK_BYTES, stack.bytes.len() as u64)]) {
+            self.put(at + field, &value.to_le_bytes());
+        }
         self
     }
 

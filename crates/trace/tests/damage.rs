@@ -8,7 +8,7 @@ use selvedge_events::trace_file::{self as layout, at};
 use selvedge_events::{EventKind, pack};
 use selvedge_trace::std_text::write_std;
 use selvedge_trace::write::{Stream, TraceBuilder};
-use selvedge_trace::{OpenTraceError, Process, Survey, TraceFile};
+use selvedge_trace::{OpenTraceError, Process, StackCopy, Survey, TraceFile};
 
 fn sample() -> Vec<u8> {
     let mut stream = Stream::new(100);
@@ -27,6 +27,7 @@ fn sample() -> Vec<u8> {
     file.module(0, 0x40_0000, 0x41_0000, &[7; 20], "/bin/p")
         .sites(0, &[(0, 4, "__tsan_read8"), (1, 8, "__tsan_write8")])
         .survey(0, &[1 << 32 | 3, 9])
+        .stack(1, &StackCopy { sp: 0x7fff_0000_0000, bytes: vec![7; 5000], ..StackCopy::default() })
         .stream(0, &stream)
         .live(&[(1, 0, stream.words(), Some((3, 5, 0x40_0001)))]);
     file.finish()
@@ -39,6 +40,9 @@ fn exhaust(bytes: Vec<u8>) -> Result<u64, OpenTraceError> {
     assert_eq!(process.summary().events, events);
     Survey::default().add_process(&process);
     let (_, _, _) = (process.blocked(), process.exactness(), process.nanos(process.summary().last));
+    for number in 0..9 {
+        let _ = process.file().stack(number).map(|stack| stack.word(stack.sp));
+    }
     for event in process.events().take(100) {
         let _ = (process.access(&event), process.code(event.place), process.contexts().frames(event.context));
     }

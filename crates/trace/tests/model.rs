@@ -15,7 +15,7 @@ use selvedge_trace::state::{Heap, LockChange, Locksets};
 use selvedge_trace::std_text::{StdSummary, write_std};
 use selvedge_trace::survey::Seen;
 use selvedge_trace::write::{Stream, TraceBuilder};
-use selvedge_trace::{Event, EventBody, Exactness, Place, Process, Survey, TraceFile};
+use selvedge_trace::{Event, EventBody, Exactness, Place, Process, StackCopy, Survey, TraceFile};
 
 const MUTEX: u64 = 0x5000;
 const COND: u64 = 0x5100;
@@ -206,6 +206,49 @@ fn heap_blocks_live_from_malloc_to_free() {
     assert_eq!(seen.first(), Some(&None));
     assert!(seen.contains(&Some((24, ThreadIx(1)))));
     assert_eq!(seen.last(), Some(&None));
+}
+
+#[test]
+fn stacks_are_read_as_they_were_written() {
+    let stack =
+        StackCopy { thread: ThreadIx(0), pc: 0x40_0123, sp: 0x7ffc_0000, fp: 0x7ffc_0040, bytes: (0..200).collect() };
+    let mut file = TraceBuilder::new();
+    file.stack(1, &stack).stack(7, &StackCopy::default());
+    let process = process(&file);
+    let file = process.file();
+    assert_eq!(file.stack(1).as_ref(), Some(&stack));
+    assert_eq!(file.stack(7), Some(StackCopy::default()));
+    assert_eq!((file.stack(0), file.stack(2)), (None, None));
+    assert_eq!(file.damages(), []);
+    assert_eq!(stack.word(0x7ffc_0008), Some(0x0f0e_0d0c_0b0a_0908));
+    for outside in [0, 0x7ffb_ffff, 0x7ffc_0000 + 193, u64::MAX] {
+        assert_eq!(stack.word(outside), None, "{outside:#x}");
+    }
+}
+
+#[test]
+fn a_kept_stack_knows_where_its_thread_is() {
+    use EventKind::{Once, ThreadCreate, ThreadExit};
+    let mut main = Stream::default();
+    main.push(0x40_0100)
+        .push(0x40_0200)
+        .wide(ThreadCreate, 32, pc_payload(0, 0x111), [1, 3, 0])
+        .pop(1)
+        .wide(Once, 64, pc_payload(0, 0x111), [0, 0, 0])
+        // One that was not kept changes nothing.
+        .wide(ThreadCreate, 96, pc_payload(0, 0x111), [2, 0, 0])
+        .wide(ThreadExit, 128, pc_payload(0, 0x111), [0; 3]);
+    let mut file = TraceBuilder::new();
+    file.module(0, 0x40_0000, 0x41_0000, &[1], "/bin/account").stream(0, &main);
+    let process = process(&file);
+    let mut heap = Heap::default();
+    let mut seen = Vec::new();
+    for event in process.events() {
+        heap.apply(&event);
+        let frames = |context| process.contexts().frames(context).len();
+        seen.push(heap.stacks().iter().map(|(_, kept)| (kept.number, frames(kept.then), frames(kept.now))).next());
+    }
+    assert_eq!(seen, [Some((3, 2, 2)), Some((3, 2, 1)), Some((3, 2, 1)), None]);
 }
 
 #[test]

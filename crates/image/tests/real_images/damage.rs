@@ -9,8 +9,8 @@ use selvedge_events::bytes::{u16_at, u64_at};
 use selvedge_events::site_table::Entry;
 use selvedge_image::embed::with_table;
 use selvedge_image::{
-    CallGraph, Cfg, Code, Functions, Image, ImageProblem, Loaded, Operands, Origin, Symboliser, Variables, find_sites,
-    read_table, site_keys, table_bytes,
+    CallGraph, Cfg, Code, Functions, Image, ImageProblem, Loaded, Locals, Operands, Origin, Registers, StackFrame,
+    Symboliser, Unwinder, Variables, find_sites, read_table, site_keys, table_bytes,
 };
 
 use crate::support::Bench;
@@ -48,7 +48,14 @@ fn exercise(bytes: Vec<u8>) -> Result<(), ImageProblem> {
     for entry in sites.entries.iter().step_by(7) {
         assert!(!symboliser.frames(u64::from(entry.offset)).is_empty());
     }
+    let (unwinder, locals) = (Unwinder::new(&image), Locals::new(&image));
+    let registers = Registers { pc: 0, sp: 0x7000, fp: 0x7040 };
     for offset in (0..0x6000).step_by(0x48) {
+        if let Some(unwound) = unwinder.caller(offset, &registers, &|addr| (addr < 0x7100).then_some(addr)) {
+            let frame = StackFrame { offset, registers, cfa: unwound.cfa };
+            assert!(unwound.cfa > registers.sp);
+            let _ = locals.name(&frame, unwound.cfa - 32, &|_| None);
+        }
         let _ = variables.variable(offset);
         let _ = image.slot_name(offset);
         let _ = image.stub_name(offset);

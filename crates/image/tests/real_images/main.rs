@@ -8,5 +8,6 @@ mod graphs;
 mod keys;
 mod lines;
 mod sites;
+mod stacks;
 mod support;
 mod variables;

@@ -113,7 +113,7 @@ fn knots_of(body: &EventBody, thread: ThreadIx) -> (Option<Knot>, Option<Knot>) 
     use EventBody as B;
     let object = |addr: u64| Some(Knot::Object(addr));
     match *body {
-        B::ThreadCreate { child } => (None, Some(Knot::Begin(child))),
+        B::ThreadCreate { child, .. } => (None, Some(Knot::Begin(child))),
         B::ThreadStart { .. } => (Some(Knot::Begin(thread)), None),
         B::ThreadExit => (None, Some(Knot::End(thread))),
         B::ThreadJoin { child: Some(child) } => (Some(Knot::End(child)), None),

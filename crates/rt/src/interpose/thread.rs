@@ -14,7 +14,7 @@ use crate::arena::Pool;
 use crate::gate::model::{self, errno};
 use crate::gate::{self, Arrival, Woken};
 use crate::thread_state;
-use crate::{detect, graph, guard, heal, real, shadow, sink, stream, sys};
+use crate::{detect, graph, guard, heal, real, shadow, sink, stacks, stream, sys};
 
 /// What a new thread needs to start as the guest wanted.
 #[derive(Debug)]
@@ -194,7 +194,8 @@ fn create(slot: Slot, handle: Reg, routine: Reg, argument: Reg, pc: Reg, arrange
     }
     detect::one_more();
     // Before: the child's first event comes later than this one.
-    stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), 0, 0]);
+    let kept = u64::from(stacks::keep(parent.index));
+    stream::emit(EventKind::ThreadCreate, pc, [u64::from(index), kept, 0]);
     let mask = if hold { sys::swap_signal_mask(sys::ALL_SIGNALS) } else { NO_MASK };
     // SAFETY: I2: fresh from the pool.
     unsafe { start.write(Start { routine, argument, index, parent: parent.index, mask }) };
