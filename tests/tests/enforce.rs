@@ -45,8 +45,8 @@ const SUM: &str = r#"
 #include <stdlib.h>
 #include <unistd.h>
 static long sum;
-static int think;
 static void *add(void *arg) {
+    int think = (int)(long)arg;
     for (int i = 0; i < 10; i++) {
         long now = sum;
         if (think) usleep(think);
@@ -56,9 +56,9 @@ static void *add(void *arg) {
     return arg;
 }
 int main(int argc, char **argv) {
-    think = argc > 1 ? atoi(argv[1]) : 0;
+    long think = argc > 1 ? atoi(argv[1]) : 0;
     pthread_t threads[2];
-    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, add, 0);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, add, (void *)think);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
     return 0;
 }

@@ -140,7 +140,8 @@ impl Enforcing {
                   | program | shared, without a lock | groups | read pairs | exclusive pairs | enforced | cannot be | not in the build | locks | R acq | X acq | degrade | rel | placing |\n\
                   |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         let kernels = self.kernels.iter().map(|one| (one.name.as_str(), one.placed.as_ref()));
-        let large = self.programs.iter().map(|one| (one.row, most_locked(one).and_then(|locked| locked.placed.as_ref())));
+        let large =
+            self.programs.iter().map(|one| (one.row, most_locked(one).and_then(|locked| locked.placed.as_ref())));
         for (name, placed) in kernels.chain(large) {
             let Some(placed) = placed else { continue };
             let both = |at: usize| format!("{}/{}", placed.before[at], placed.after[at]);

@@ -158,22 +158,21 @@ pub fn thread_pointer() -> usize {
 #[inline(always)]
 pub unsafe fn cas128(addr: *mut u128, expected: u128, new: u128) -> (u128, bool) {
     let (mut lo, mut hi) = (expected as u64, (expected >> 64) as u64);
-    let ok: u8;
-    // SAFETY: the caller's promise. rbx is reserved by the compiler, so it is swapped by hand.
+    // SAFETY: the caller's promise. The compiler may not be asked for rbx, so it is swapped by hand; every operand has a register of its own,
+    // since "any" may be rbx itself.
     unsafe {
         asm!(
-            "xchg rbx, {new_lo}",
-            "lock cmpxchg16b xmmword ptr [{addr}]",
-            "sete {ok}",
-            "mov rbx, {new_lo}",
-            addr = in(reg) addr,
-            new_lo = inout(reg) new as u64 => _,
-            ok = out(reg_byte) ok,
+            "xchg rbx, rsi",
+            "lock cmpxchg16b xmmword ptr [rdi]",
+            "mov rbx, rsi",
+            in("rdi") addr,
+            inout("rsi") new as u64 => _,
             in("rcx") (new >> 64) as u64,
             inout("rax") lo,
             inout("rdx") hi,
             options(nostack),
         );
     }
-    (u128::from(hi) << 64 | u128::from(lo), ok != 0)
+    let old = u128::from(hi) << 64 | u128::from(lo);
+    (old, old == expected)
 }

@@ -242,7 +242,7 @@ fn tell_sections(shown: Vec<SectionShown<'_>>, again: &str, clips: Option<&Clips
         let mut text = Vec::new();
         one.in_section.write(&lines, &mut text)?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        seen.push(Seen { finding, text, count: one.count, often });
+        seen.push(Seen { finding, text, count: one.count, failed: one.failed, often });
     }
     Ok(seen)
 }
@@ -337,7 +337,7 @@ fn tell_races(shown: Vec<Shown<'_>>, again: &str, clips: Option<&Clips>) -> Resu
         let mut text = Vec::new();
         one.in_act.write(&lines, &mut text)?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        seen.push(Seen { finding, text, count: one.count, often });
+        seen.push(Seen { finding, text, count: one.count, failed: 0, often });
     }
     Ok(seen)
 }

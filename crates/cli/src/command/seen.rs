@@ -1,5 +1,6 @@
 //! What free runs showed, for people: findings with one root cause are told as one bug, one of them in full and each of the others in a
-//! line. That one is of the sort that has the best evidence, and of those the one that was seen most often: it is the easiest to see again.
+//! line. That one is of the sort that has the best evidence, and of those the one that was seen in most runs that
+//! did not pass, then the one that was seen most often: it is the easiest to see again.
 
 use std::cmp::Reverse;
 
@@ -16,6 +17,8 @@ pub(crate) struct Seen {
     pub(crate) text: String,
     /// How often it was seen.
     pub(crate) count: u64,
+    /// In how many runs that did not pass, where that is known.
+    pub(crate) failed: u32,
     /// The same in words: `3 times in 2 runs`.
     pub(crate) often: String,
 }
@@ -31,7 +34,7 @@ pub(crate) fn told(seen: &[Seen]) -> (String, usize) {
         let Some(best) = members.first().map(|best| sort(&best.finding)) else { continue };
         // Of several that were seen as often the first, as it has the better evidence.
         let alike = members.iter().enumerate().filter(|(_, one)| sort(&one.finding) == best);
-        let lead = alike.min_by_key(|(_, one)| Reverse(one.count)).map_or(0, |(at, _)| at);
+        let lead = alike.min_by_key(|(_, one)| Reverse((one.failed, one.count))).map_or(0, |(at, _)| at);
         let lead = members.remove(lead);
         text.push_str(&of_one_bug(lead, &members));
     }
@@ -91,7 +94,7 @@ mod tests {
         let mut finding = Finding::new(id.to_owned(), Kind::DataRace, sides.map(access).to_vec());
         finding.status = Status::Confirmed;
         let text = format!("WARNING: {id}\nSUMMARY: Selvedge: {id}\n==\n");
-        Seen { finding, text, count: 2, often: "2 times in 1 run".to_owned() }
+        Seen { finding, text, count: 2, failed: 0, often: "2 times in 1 run".to_owned() }
     }
 
     #[test]
@@ -115,6 +118,9 @@ mod tests {
         let mut all = [seen("1", "hits", [("write", 8), ("read", 9)]), seen("2", "hits", [("write", 8), ("write", 8)])];
         all[1].count = 27;
         assert!(told(&all).0.starts_with("WARNING: 2\n"), "{}", told(&all).0);
+        all[0].failed = 1;
+        assert!(told(&all).0.starts_with("WARNING: 1\n"), "{}", told(&all).0);
+        all[1].failed = 2;
         all[0].finding.harm = Harm::WrongExit;
         assert!(told(&all).0.starts_with("WARNING: 1\n"), "{}", told(&all).0);
     }
