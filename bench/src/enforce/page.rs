@@ -42,8 +42,9 @@ impl Enforcing {
     /// The page.
     pub fn page(&self) -> String {
         let mut page = format!(
-            "# Enforcing\n\nMade by `cargo run --release -p selvedge-bench --bin enforce -- --save` in {:.0} minutes. Raw results: \
+            "# Enforcing\n\nMade by `cargo run --release -p selvedge-bench --bin enforce -- {}--save` in {:.0} minutes. Raw results: \
              `bench/results/enforce.json`. The paper is Weeratunge, Zhang and Jagannathan, \"Accentuating the Positive\" (OOPSLA 2011).\n\n",
+            if self.programs.is_empty() { "" } else { "--cost " },
             self.seconds / 60.0
         );
         for line in self.machine.lines() {
