@@ -31,7 +31,7 @@ usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--corr
   --tsan     runs of each kernel under each ThreadSanitizer (default 5)
   --cost     the table of costs only, for a quiet machine
   --gcc      leave clang out of the table of costs
-  --costs    runs of each cell of the table of costs (default 3)
+  --costs    runs of each cell of the table of costs (default 7)
   --work     where builds and files go (default: bench-work in Cargo's target folder)
   --save     write docs/results/detect.md and bench/results/detect.json; with --cost, detect-cost.md and detect-cost.json
 
@@ -64,7 +64,7 @@ fn options() -> Result<Option<Options>> {
             table_runs: 10,
             tsan_runs: 5,
         },
-        costs: 3,
+        costs: 7,
         gcc: false,
         work: place::target().join("bench-work"),
         save: false,
