@@ -42,6 +42,13 @@ pub fn counted(logs: &Path) -> Vec<(Counter, u64)> {
     COUNTERS.iter().map(|(counter, _)| (*counter, sum(*counter as usize))).collect()
 }
 
+/// The same in words, without what is zero; waits that were given up are told in any case.
+pub fn counters(logs: &Path) -> Vec<(u64, &'static str)> {
+    let all = counted(logs).into_iter().zip(COUNTERS).map(|((counter, count), (_, text))| (counter, count, *text));
+    let told = all.filter(|(counter, count, _)| *count > 0 || *counter == Counter::Escapes);
+    told.map(|(_, count, text)| (count, text)).collect()
+}
+
 /// What was waited for a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
@@ -72,11 +79,4 @@ pub fn waited(logs: &Path) -> Vec<Waited> {
     let mut all: Vec<Waited> = all.into_values().collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.ns));
     all
-}
-
-/// The same in words, without what is zero; waits that were given up are told in any case.
-pub fn counters(logs: &Path) -> Vec<(u64, &'static str)> {
-    let all = counted(logs).into_iter().zip(COUNTERS).map(|((counter, count), (_, text))| (counter, count, *text));
-    let told = all.filter(|(counter, count, _)| *count > 0 || *counter == Counter::Escapes);
-    told.map(|(_, count, text)| (count, text)).collect()
 }
