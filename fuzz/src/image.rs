@@ -25,7 +25,7 @@ pub fn exercise(bytes: &[u8]) {
     if let Some(Ok(table)) = read_table(&image) {
         assert!((0..table.len()).all(|ordinal| table.get(ordinal).is_some()));
     }
-    let table = table_bytes(image.build_id(), &sites.entries);
+    let table = table_bytes(image.build_id(), &sites.entries, &sites.reach);
     crate::table::read(&table);
     if let Ok(embedded) = with_table(&image, &table) {
         let _ = Image::from_bytes(Path::new("no/such/folder/image"), embedded).as_ref().map(read_table);
@@ -48,7 +48,8 @@ pub fn exercise(bytes: &[u8]) {
     }
     let _ = (symboliser.counters(), variables.counters(), image.has_full_symbols());
     let entries: Vec<_> = sites.entries.into_iter().take(LOOKED_UP).collect();
-    let loaded = Loaded { image, entries, origin: Origin::BuiltMissing, counters: sites.counters };
+    let loaded =
+        Loaded { image, entries, reach: sites.reach, origin: Origin::BuiltMissing, counters: sites.counters };
     let mut keys = site_keys(&loaded);
     assert_eq!(keys.len(), loaded.entries.len());
     keys.sort_unstable();

@@ -13,7 +13,7 @@ use selvedge_events::pack::{Small, wide};
 use selvedge_events::site_table::{Entry, Form};
 use selvedge_events::{Acquire, EventKind, Mode, Primitive, event, plan};
 use selvedge_image::embed::with_table;
-use selvedge_image::{Image, find_sites, table_bytes};
+use selvedge_image::{Image, Reach, find_sites, table_bytes};
 use selvedge_trace::StackCopy;
 use selvedge_trace::write::{Stream, TraceBuilder};
 
@@ -217,7 +217,7 @@ fn a_plan(observe: u8, images: u32, table: &[u8]) -> Vec<u8> {
 /// Writes the seeds of `site_table`: tables, and images that the machine's compiler makes.
 pub fn site_table() {
     let Some(folder) = folder() else { return };
-    put(&folder, "table-empty", &table_bytes(&[], &[]));
+    put(&folder, "table-empty", &table_bytes(&[], &[], &Reach::default()));
     put(&folder, "table", &table());
     for (name, flags) in IMAGES {
         match image(&folder, flags) {
@@ -238,7 +238,7 @@ fn table() -> Vec<u8> {
         }
         Some(Entry { offset: 0x1000 + 16 * u32::from(number), hook, form, code })
     };
-    table_bytes(&[0xaa; 20], &(0..5).filter_map(entry).collect::<Vec<_>>())
+    table_bytes(&[0xaa; 20], &(0..5).filter_map(entry).collect::<Vec<_>>(), &Reach::default())
 }
 
 /// Images and how they are compiled: little code, so that mutations hit something.
@@ -280,6 +280,7 @@ fn image(folder: &Path, flags: &[&str]) -> Option<Vec<u8>> {
         command.output().ok().filter(|output| output.status.success())?;
     }
     let image = Image::open(&linked).ok()?;
-    let table = table_bytes(image.build_id(), &find_sites(&image).entries);
+    let sites = find_sites(&image);
+    let table = table_bytes(image.build_id(), &sites.entries, &sites.reach);
     with_table(&image, &table).ok()
 }

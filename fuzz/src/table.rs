@@ -28,4 +28,10 @@ pub(crate) fn read(bytes: &[u8]) {
         last = Some(entry.offset);
     }
     assert_eq!(table.get(table.len()), None);
+    let mut free = 0;
+    for range in table.ranges() {
+        assert!(range.first >= free && range.first + range.sites <= table.len(), "ranges ascend");
+        free = range.first + range.sites;
+        assert!(table.entrances(&range).all(|body| table.body(body).is_some()), "bodies that are there");
+    }
 }

@@ -333,7 +333,7 @@ impl Detections {
         let _ = write!(
             page,
             "\n## Slow-down and memory\n\nMedian of {} runs over the native program of the same compiler; in brackets peak memory over native. \
-             Disarmed is the instrumented binary without a plan: what detection adds is the difference.\n\n| |",
+             Disarmed is the same binary without a plan: its functions run in their bodies without hooks.\n\n| |",
             self.cost_runs
         );
         let shown: Vec<_> = cost::COLUMNS.iter().filter(|column| !column.key.starts_with("native")).collect();

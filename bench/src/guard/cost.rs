@@ -156,8 +156,8 @@ impl Cost {
                 shown(bar.native_spread)
             );
         }
-        *page += "\nNative spread is the slowest native run over the fastest: an outcome closer to its bar than that is not settled. A guard cannot \
-                  be faster than the disarmed program, whose instructions were laid out for calls that are no longer made.\n";
+        *page += "\nNative spread is the slowest native run over the fastest: an outcome closer to its bar than that is not settled. Functions \
+                  without a guarded access run as the compiler made them; those with one are laid out for calls, most of which are not made.\n";
     }
 
     fn slowdowns(&self, page: &mut String) {

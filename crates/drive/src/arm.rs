@@ -17,7 +17,9 @@ use selvedge_events::hooks::{AtomicOp, HookClass};
 use selvedge_events::pack::SITE_BITS;
 use selvedge_events::plan::POINT_AFTER;
 use selvedge_events::site_table::Entry;
-use selvedge_image::{Functions, Loaded, Origin, beside_foreign_code, direct_callers, load_or_build, table_bytes};
+use selvedge_image::{
+    Functions, Loaded, Origin, Reach, beside_foreign_code, direct_callers, load_or_build, table_bytes,
+};
 use selvedge_trace::Survey;
 use selvedge_trace::survey::{Seen, SurveyedImage};
 
@@ -38,6 +40,8 @@ pub struct ImageSites {
     pub foreign: BTreeSet<u32>,
     /// By function: those that call it by its address.
     pub callers: BTreeMap<u32, BTreeSet<u32>>,
+    /// How the sites are reached, where the table was built.
+    pub reach: Reach,
     /// Whether the file carries a table that fits.
     pub embedded: bool,
 }
@@ -60,6 +64,7 @@ impl ImageSites {
             foreign: beside_foreign_code(&loaded.image, &functions, &loaded.entries),
             callers: direct_callers(&loaded.image, &functions),
             entries: loaded.entries.clone(),
+            reach: loaded.reach.clone(),
             embedded: loaded.origin == Origin::Embedded,
         }
     }
@@ -71,7 +76,11 @@ impl ImageSites {
     }
 
     fn table(&self) -> Vec<u8> {
-        if self.embedded || self.entries.is_empty() { Vec::new() } else { table_bytes(&self.build_id, &self.entries) }
+        if self.embedded || self.entries.is_empty() {
+            Vec::new()
+        } else {
+            table_bytes(&self.build_id, &self.entries, &self.reach)
+        }
     }
 }
 

@@ -55,6 +55,10 @@ counters! {
     GraphNoMemory = "accesses that the graph does not know because it reached its memory limit",
     /// Threads made from a stack that was not kept, since enough were.
     StacksFull = "threads made where the variables on their maker's stack are not known by name: enough stacks were kept",
+    /// Functions that were switched to the body with hooks.
+    FunctionsHooked = "functions switched to their body with hooks",
+    /// Functions that have two bodies but could not be switched.
+    FunctionsStuck = "functions not switched to their hooks because their begin was not what the site table says",
 }
 
 /// Room for counters in the trace header.

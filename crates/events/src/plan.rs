@@ -184,6 +184,21 @@ impl<'a> ImagePlan<'a> {
             (ordinal, SiteId(u32_at(row, 4).unwrap_or(u32::MAX)))
         })
     }
+
+    /// Whether a site is armed among so many from an ordinal on.
+    pub fn arms_any(&self, first: u32, count: u32) -> bool {
+        let (mut low, mut high) = (0, self.sites.len() / SITE);
+        let ordinal = |row: usize| u32_at(self.sites, row * SITE).unwrap_or(u32::MAX);
+        while low < high {
+            let middle = low.midpoint(high);
+            if ordinal(middle) < first {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low < self.sites.len() / SITE && ordinal(low) - first < count
+    }
 }
 
 impl<'a> Plan<'a> {

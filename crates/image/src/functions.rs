@@ -3,7 +3,7 @@
 //! A compiler may move the unlikely part of `foo` to `foo.cold`: it has a symbol of its own but runs
 //! in `foo`'s frame, so a function-entry hook in one and the exit hook in the other belong together.
 //! [`Functions::groups`] joins exactly these. `foo.part.0`, `foo.constprop.0` and the like are
-//! functions of their own, with frames of their own.
+//! functions of their own, with frames of their own. The body without hooks of a function that has two is a part of it, too.
 //!
 //! Two source files may each have a local `foo`; their cold parts are told apart by the file that
 //! the symbol table lists them under. Without a symbol table the unwind table gives the ranges;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use gimli::UnwindSection;
 
+use crate::bodies::{Bodies, Row};
 use crate::demangle::demangle;
 use crate::image::{Binding, Image, Symbol, SymbolKind};
 use crate::sites::is_runtime_name;
@@ -24,6 +25,8 @@ pub enum Part {
     Hot,
     /// The part that was moved away (`.cold`).
     Cold,
+    /// A body without hooks, or its `.cold`: where the function is entered, and runs while no plan wants its hooks.
+    Plain,
 }
 
 /// One range of code.
@@ -46,6 +49,11 @@ pub struct Function {
 }
 
 impl Function {
+    /// Whether the range belongs to the in-process runtime.
+    pub fn is_runtime(&self) -> bool {
+        self.runtime
+    }
+
     /// The readable name of the whole function: that of `foo` for `foo.cold`.
     pub fn name(&self) -> String {
         match &self.symbol {
@@ -115,7 +123,7 @@ impl Functions {
                 local: found.best.is_none_or(|(binding, ..)| binding == Binding::Local),
             });
         }
-        functions.join_parts(&files);
+        functions.join_parts(&files, &Bodies::new(image).rows);
         functions
     }
 
@@ -141,7 +149,15 @@ impl Functions {
         function.local && parts.iter().filter_map(|part| self.all.get(*part as usize)).all(|part| part.local)
     }
 
-    fn join_parts(&mut self, files: &[u32]) {
+    fn join_parts(&mut self, files: &[u32], bodies: &[Row]) {
+        // Plain bodies, with the hooked one of those that have one.
+        let index = |offset: u64| self.all.partition_point(|function| function.start <= offset).checked_sub(1);
+        let mut plain: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+        for row in bodies {
+            if let Some(room) = row.room.and_then(index) {
+                plain.insert(room, row.hooked.and_then(index));
+            }
+        }
         // The hot part by (source file, name); file 0 for global names.
         let mut hot: BTreeMap<(u32, &str), usize> = BTreeMap::new();
         for (at, function) in self.all.iter().enumerate() {
@@ -149,7 +165,7 @@ impl Functions {
                 hot.entry((files[at], symbol)).or_insert(at);
             }
         }
-        let owner: Vec<usize> = self
+        let mut owner: Vec<usize> = self
             .all
             .iter()
             .enumerate()
@@ -162,6 +178,12 @@ impl Functions {
                 name.and_then(|name| hot.get(&(files[at], name)).or_else(|| hot.get(&(0, name)))).copied().unwrap_or(at)
             })
             .collect();
+        for (at, hot) in owner.iter_mut().enumerate() {
+            if let Some(hooked) = plain.get(hot) {
+                self.all[at].part = Part::Plain;
+                *hot = hooked.unwrap_or(*hot);
+            }
+        }
         let mut groups: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for (at, owner) in (0_u32..).zip(&owner) {
             groups.entry(*owner).or_default().push(at);

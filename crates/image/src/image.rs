@@ -315,6 +315,12 @@ impl Image {
         Some((section.vaddr.checked_sub(self.base)?, self.bytes.get(section.file.clone())?))
     }
 
+    /// The bytes of a section that need not be loaded; none where there is no such section.
+    pub(crate) fn section_bytes(&self, name: &str) -> &[u8] {
+        let section = self.elf.sections.iter().find(|section| section.name == name);
+        section.and_then(|section| self.bytes.get(section.file.clone())).unwrap_or_default()
+    }
+
     /// Executable sections without the stubs, in address order, overlaps cut away: the sum of their
     /// sizes is at most that of the address space they cover.
     pub(crate) fn code_sections(&self) -> Vec<(u64, &[u8])> {

@@ -9,6 +9,7 @@ use selvedge_events::site_table::{Entry, MAX_BUILD_ID, Table};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::bodies::Reach;
 use crate::embed::{EmbedError, embed, read_table};
 use crate::image::{Image, OpenImageError};
 use crate::sites::{SiteCounters, find_sites, table_bytes};
@@ -32,6 +33,8 @@ pub struct IndexSummary {
     pub build_id: String,
     /// All sites.
     pub sites: u32,
+    /// Functions that have a body without hooks, too.
+    pub two_bodies: u32,
     /// Sites by class of hook; classes without sites are absent.
     pub by_class: BTreeMap<&'static str, u32>,
     /// What the search could not use.
@@ -60,6 +63,8 @@ pub struct Loaded {
     pub image: Image,
     /// By ascending offset; the position is the ordinal.
     pub entries: Vec<Entry>,
+    /// How they are reached, for a table that was built here.
+    pub reach: Reach,
     /// Where they came from.
     pub origin: Origin,
     /// What the search could not use; empty for an embedded table.
@@ -70,7 +75,7 @@ pub struct Loaded {
 pub fn index(path: &Path) -> Result<IndexSummary, IndexError> {
     let image = Image::open(path)?;
     let sites = find_sites(&image);
-    let changed = embed(&image, &table_bytes(image.build_id(), &sites.entries))?;
+    let changed = embed(&image, &table_bytes(image.build_id(), &sites.entries, &sites.reach))?;
     let mut by_class = BTreeMap::new();
     for hook in sites.entries.iter().filter_map(|entry| entry.hook.get()) {
         *by_class.entry(class_name(hook.class)).or_insert(0) += 1;
@@ -78,6 +83,7 @@ pub fn index(path: &Path) -> Result<IndexSummary, IndexError> {
     Ok(IndexSummary {
         build_id: image.build_id().iter().map(|byte| format!("{byte:02x}")).collect(),
         sites: u32::try_from(sites.entries.len()).unwrap_or(u32::MAX),
+        two_bodies: u32::try_from(sites.reach.bodies.len()).unwrap_or(u32::MAX),
         by_class,
         counters: sites.counters,
         changed,
@@ -94,11 +100,12 @@ pub fn load_or_build(path: &Path) -> Result<Loaded, OpenImageError> {
         Some(Ok(table)) if !fits(&image, &table) => Origin::BuiltStale,
         Some(Ok(table)) => {
             let entries = (0..table.len()).filter_map(|ordinal| table.get(ordinal)).collect();
-            return Ok(Loaded { entries, image, origin: Origin::Embedded, counters: SiteCounters::default() });
+            let counters = SiteCounters::default();
+            return Ok(Loaded { entries, image, reach: Reach::default(), origin: Origin::Embedded, counters });
         }
     };
     let sites = find_sites(&image);
-    Ok(Loaded { image, entries: sites.entries, origin, counters: sites.counters })
+    Ok(Loaded { image, entries: sites.entries, reach: sites.reach, origin, counters: sites.counters })
 }
 
 /// Whether a table was made for this code: same build-id, and every call where the table has it.

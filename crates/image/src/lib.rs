@@ -1,5 +1,5 @@
 //! Reads an ELF image: where it calls the hooks ([`sites`]), the site table that travels inside it
-//! ([`mod@embed`]), what each site is called across rebuilds ([`site_key`]), which source line and inline stack an
+//! ([`mod@embed`]), which functions have a body without hooks ([`bodies`]), what each site is called across rebuilds ([`site_key`]), which source line and inline stack an
 //! instruction has ([`lines`]), what a data address is called ([`variables`]), what an address on a stack is ([`unwinder`],
 //! [`locals`]), where its functions lie ([`functions`]),
 //! how control flows through them ([`mod@cfg`]) and between them ([`call_graph`]), what their sites access
@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bodies;
 pub mod call_graph;
 pub mod callers;
 pub mod cfg;
@@ -40,6 +41,7 @@ pub mod unwinder;
 pub mod variables;
 mod x86;
 
+pub use bodies::{Apart, Reach, join};
 pub use call_graph::CallGraph;
 pub use callers::direct_callers;
 pub use cfg::{Callee, Cfg, Code};

@@ -9,7 +9,7 @@
 //! Calls of libc's memory functions count only where the calling function is instrumented, that is
 //! where it, or the part of it that was moved away, calls a `__tsan_` hook.
 //!
-//! Never a site: the runtime's own code; linkage stubs. Cannot see: calls through registers;
+//! Never a site: the runtime's own code; bodies without hooks; linkage stubs. Cannot see: calls through registers;
 //! branches that cannot be patched (conditional, short), which are counted; hooks whose symbols
 //! were stripped from the image that defines them (the embedded table outlives `strip`).
 
@@ -20,7 +20,8 @@ use selvedge_events::hooks::{self, HOOKS, Hook, HookClass, HookIx};
 use selvedge_events::interpose::INTERPOSED;
 use selvedge_events::site_table::{Entry, header, seal};
 
-use crate::functions::Functions;
+use crate::bodies::Reach;
+use crate::functions::{Functions, Part};
 use crate::image::{Binding, Bound, Image, SymbolKind};
 use crate::x86::{self, Target};
 
@@ -46,6 +47,8 @@ pub struct SiteCounters {
 pub struct Sites {
     /// By ascending offset.
     pub entries: Vec<Entry>,
+    /// How they are reached.
+    pub reach: Reach,
     /// What was left out.
     pub counters: SiteCounters,
 }
@@ -128,14 +131,16 @@ pub fn find_sites_in(image: &Image, functions: &Functions) -> Sites {
     }
     sites.entries.sort_unstable_by_key(|entry| entry.offset);
     sites.entries.dedup_by_key(|entry| entry.offset);
+    sites.reach = Reach::new(image, functions, &sites.entries);
     sites
 }
 
 /// The site table of an image with this build-id.
-pub fn table_bytes(build_id: &[u8], entries: &[Entry]) -> Vec<u8> {
-    let body: Vec<u8> = entries.iter().flat_map(Entry::pack).collect();
-    let mut table = header(build_id, &body).to_vec();
-    table.extend(body);
+pub fn table_bytes(build_id: &[u8], entries: &[Entry], reach: &Reach) -> Vec<u8> {
+    let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+    let mut table = header(build_id, count(entries.len()), count(reach.bodies.len())).to_vec();
+    table.extend(entries.iter().flat_map(Entry::pack));
+    table.extend(reach.pack());
     seal(&mut table);
     table
 }
@@ -159,7 +164,7 @@ pub(crate) struct Stretch<'a> {
     group: Option<u32>,
 }
 
-/// Cuts the code sections at function starts and ends; leaves the runtime out.
+/// Cuts the code sections at function starts and ends; leaves the runtime and plain bodies out.
 pub(crate) fn stretches<'a>(image: &'a Image, functions: &Functions) -> Vec<Stretch<'a>> {
     let mut out = Vec::new();
     for (start, code) in image.code_sections() {
@@ -177,7 +182,7 @@ pub(crate) fn stretches<'a>(image: &'a Image, functions: &Functions) -> Vec<Stre
                 break;
             }
             out.extend(piece(done, from).map(|code| Stretch { vaddr: done, code, group: None }));
-            if !function.runtime {
+            if !function.runtime && function.part != Part::Plain {
                 out.extend(piece(from, to).map(|code| Stretch { vaddr: from, code, group: Some(function.group) }));
             }
             done = to;
@@ -305,7 +310,7 @@ mod tests {
     fn tables_are_what_the_runtime_parses() {
         use selvedge_events::site_table::{Form, Table};
         let entry = Entry { offset: 16, hook: HookIx(2), form: Form::Call, code: [0xe8, 1, 2, 3, 4, 0, 0, 0] };
-        let bytes = table_bytes(&[7; 20], &[entry]);
+        let bytes = table_bytes(&[7; 20], &[entry], &Reach::default());
         let table = Table::parse(&bytes).unwrap();
         assert_eq!((table.get(0), table.build_id()), (Some(entry), &[7_u8; 20][..]));
     }

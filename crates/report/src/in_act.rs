@@ -14,6 +14,7 @@ use selvedge_trace::detect_log::{ActRace, ActSide, LoadedImage};
 use crate::fingerprint::of_accesses;
 use crate::hang::write_stack;
 use crate::names::{Source, plus};
+use crate::values;
 use crate::view::printable;
 
 /// The images of watched runs, opened when first asked about.
@@ -112,7 +113,7 @@ impl Named {
             thread: self.thread,
             op: self.op.to_owned(),
             variable: variable.cloned(),
-            value: self.is_seen.then(|| format!("= {:#x}", self.value)),
+            value: self.is_seen.then(|| format!("= {}", number(self.value, self.size))),
             holds: self.locks.iter().map(held).collect(),
             ..Source::access_of(&self.stack)
         }
@@ -205,12 +206,12 @@ impl InAct {
         writeln!(out, "  {}", printable(&self.sentence()))?;
         for side in self.sides.iter().filter(|side| side.is_seen) {
             let line = format!(
-                "  Thread {}: {} of {}, `{}` holds {:#x}, {}:",
+                "  Thread {}: {} of {}, `{}` holds {}, {}:",
                 side.name(),
                 side.op,
                 bytes(side.size),
                 self.variable.as_deref().unwrap_or("?"),
-                side.value,
+                number(side.value, side.size),
                 holding(&side.locks)
             );
             writeln!(out, "\n{}", printable(&line))?;
@@ -246,7 +247,10 @@ pub(crate) fn bytes(size: u32) -> String {
 }
 
 pub(crate) fn number(value: u64, size: u32) -> String {
-    if size > 8 { format!("{value:#x}… (its first 8 bytes)") } else { format!("{value:#x}") }
+    match size {
+        0..=8 => values::value(value, u64::from(size)),
+        _ => format!("{value:#x}… (its first 8 bytes)"),
+    }
 }
 
 fn held((lock, taken): &(String, Option<Source>)) -> Held {

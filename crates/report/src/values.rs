@@ -62,7 +62,7 @@ impl Values {
 }
 
 /// A value as a person would write it: small numbers with their sign, addresses and patterns in hexadecimal.
-fn value(value: u64, size: u64) -> String {
+pub(crate) fn value(value: u64, size: u64) -> String {
     let bits = u32::try_from(size * 8).unwrap_or(64).clamp(8, 64);
     let signed = (value << (64 - bits)) as i64 >> (64 - bits);
     match signed {

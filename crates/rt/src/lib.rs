@@ -28,6 +28,7 @@
 
 pub mod arch;
 pub mod arena;
+mod bodies;
 pub mod detect;
 pub mod diag;
 pub mod enforce;

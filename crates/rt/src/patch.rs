@@ -4,16 +4,18 @@
 //! *thunk* of its own: `mov <first free argument register>, site id; jmp <the mode's entry>`. So an entry
 //! knows its site without a look-up, and there is no dispatch on the hot path.
 //!
-//! Nothing is written before the code there was compared with the site table byte for byte.
+//! Nothing is written before the code there was compared with the site table byte for byte. Which functions run in a body that has
+//! sites at all is decided in `bodies`.
 
 use selvedge_events::HOOKS;
 use selvedge_events::bytes::{slice_at, u16_at, u32_at, u64_at};
 use selvedge_events::counters::Counter;
 use selvedge_events::hooks::{Hook, HookClass};
 use selvedge_events::plan::{POINT_AFTER, Plan};
-use selvedge_events::site_table::{Entry, Form, SECTION, Table};
+use selvedge_events::site_table::{Entry, Form, Range, SECTION, Table};
 use selvedge_events::trace_file::{CHUNK_HEADER, ChunkKind};
 
+use crate::bodies::{self, Reached};
 use crate::modules::{Module, Probe};
 use crate::sink;
 use crate::sys::{self, flags};
@@ -136,13 +138,20 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
     if let Some(area) = &area {
         announce(module, &table, image_plan.map(|image| image.sites()), arm_all, first_id, area.room);
     }
+    // Where every function runs in a body without hooks, nothing is written and no page is copied.
+    if armed == 0 && bodies::has_all(&table) {
+        return None;
+    }
     let Some(mut code) = Writable::open(module) else {
         sink::count(Counter::PatchFailures, 1);
         return None;
     };
+    let mut probe = None;
+    let is_armed = |range: &Range| arm_all || image_plan.is_some_and(|image| image.arms_any(range.first, range.sites));
+    let (switched, stuck) = bodies::switch(module, &table, &mut code, &is_armed, &mut probe);
+    let mut reached = Reached::new(module, &table, &is_armed);
     let mut listed = image_plan.map(|image| image.sites()).into_iter().flatten().peekable();
     let (mut on, mut off, mut refused) = (0, 0, 0);
-    let mut probe = None;
     for ordinal in 0..table.len() {
         let (Some(site), listed_id) = (table.get(ordinal), listed.next_if(|(at, _)| *at == ordinal)) else {
             continue;
@@ -150,6 +159,9 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         let Some(hook) = site.hook.get() else {
             continue;
         };
+        if !reached.has(ordinal) {
+            continue;
+        }
         let listed_id = listed_id.map(|(_, id)| id.0);
         let id = if arm_all { Some(first_id + ordinal) } else { listed_id.map(|id| id & !POINT_AFTER) };
         // Only atomic operations are performed by their hook, which can come to the gate again.
@@ -200,6 +212,8 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
     sink::count(Counter::SitesArmed, on);
     sink::count(Counter::SitesDisarmed, off);
     sink::count(Counter::SitesRefused, refused);
+    sink::count(Counter::FunctionsHooked, switched);
+    sink::count(Counter::FunctionsStuck, stuck);
     probe
 }
 
@@ -249,7 +263,8 @@ impl core::ops::Deref for Code {
 
 /// The code of an image, open for writing. Pages are made writable while it lives; where the system
 /// refuses that, writing goes through `/proc/self/mem`.
-struct Writable {
+#[derive(Debug)]
+pub struct Writable {
     code: [(u64, u64); 4],
     memory: Option<i32>,
 }
@@ -279,7 +294,8 @@ impl Writable {
         Ok(())
     }
 
-    fn inside(&self, at: u64, len: usize) -> bool {
+    /// Whether so many bytes of code are there.
+    pub fn inside(&self, at: u64, len: usize) -> bool {
         self.code.iter().any(|(start, end)| at >= *start && at + len as u64 <= *end)
     }
 
@@ -294,7 +310,8 @@ impl Writable {
         site.code.get(..len) == Some(there)
     }
 
-    fn write(&mut self, at: u64, bytes: &[u8]) -> bool {
+    /// Writes code, at a place that was looked at.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> bool {
         match self.memory {
             Some(fd) => {
                 // SAFETY: the slice is ours; the kernel checks the address.

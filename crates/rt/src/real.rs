@@ -138,9 +138,23 @@ mod slots {
         resolve = sym resolve,
     );
 
+    /// Set while the real `free` is looked for.
+    static SEEKING_FREE: AtomicUsize = AtomicUsize::new(0);
+
+    /// In the place of `free` while it is looked for: the loader gives back the words of its last error first, through us.
+    /// They stay where they are.
+    extern "C" fn keep(_: *mut c_void) {}
+
     /// What an early stub calls.
     extern "C" fn resolve(index: usize) -> usize {
+        let is_free = index == Slot::free as usize;
+        if is_free && SEEKING_FREE.swap(1, Ordering::Relaxed) != 0 {
+            return keep as extern "C" fn(*mut c_void) as usize;
+        }
         let target = find(index);
+        if is_free {
+            SEEKING_FREE.store(0, Ordering::Relaxed);
+        }
         if target == 0 {
             missing(index);
         }

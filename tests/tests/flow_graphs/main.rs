@@ -14,7 +14,7 @@ use selvedge_events::hooks::HookClass;
 use selvedge_events::plan::{ENV, Observe};
 use selvedge_image::cfg::GraphCounters;
 use selvedge_image::{
-    CallGraph, Cfg, Code, Functions, Loaded, Operands, PlaceRoot, Symboliser, load_or_build, table_bytes,
+    CallGraph, Cfg, Code, Functions, Loaded, Operands, PlaceRoot, Reach, Symboliser, load_or_build, table_bytes,
 };
 use selvedge_itest::{Lab, find_clang, instrumented_rustc};
 use selvedge_trace::event::EventBody;
@@ -80,7 +80,11 @@ fn record(lab: &Lab, program: &Path, loaded: &Loaded, wanted: fn(HookClass) -> b
     plan.images = vec![ImageSpec {
         build_id: loaded.image.build_id().to_vec(),
         sites: armed.iter().zip(0_u32..).map(|(ordinal, id)| (*ordinal, id)).collect(),
-        table: table_bytes(loaded.image.build_id(), &loaded.entries),
+        table: table_bytes(
+            loaded.image.build_id(),
+            &loaded.entries,
+            &Reach::new(&loaded.image, &Functions::new(&loaded.image), &loaded.entries),
+        ),
     }];
     let file = dir.join("plan");
     fs::write(&file, plan.to_bytes().expect("a plan")).expect("written");

@@ -15,5 +15,8 @@ pub(crate) fn run(args: &IndexArgs) -> Result<u8, Failure> {
     for (class, count) in &summary.by_class {
         writeln!(out, "  {class:<12} {count}")?;
     }
+    if summary.two_bodies > 0 {
+        writeln!(out, "  {} functions have a body without hooks, too", summary.two_bodies)?;
+    }
     Ok(0)
 }

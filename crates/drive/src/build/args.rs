@@ -126,7 +126,7 @@ pub fn classify(args: &[OsString]) -> CommandLine {
 }
 
 /// One step through a command line.
-enum Word<'a> {
+pub(super) enum Word<'a> {
     Input(&'a OsStr),
     /// An option as written, with its separate argument if it takes one and there is one.
     Option {
@@ -136,12 +136,12 @@ enum Word<'a> {
 }
 
 /// Pairs options with their separate arguments.
-struct Words<'a> {
+pub(super) struct Words<'a> {
     rest: std::slice::Iter<'a, OsString>,
 }
 
 impl<'a> Words<'a> {
-    fn new(args: &'a [OsString]) -> Self {
+    pub(super) fn new(args: &'a [OsString]) -> Self {
         Self { rest: args.iter() }
     }
 }

@@ -71,6 +71,20 @@ pub struct Environment {
     pub shims: Option<PathBuf>,
     /// `SELVEDGE_COMPILE_COMMANDS`: where each compilation is to be noted.
     pub compile_commands: Option<PathBuf>,
+    /// `SELVEDGE_BODIES`: how many bodies functions get.
+    pub bodies: Bodies,
+}
+
+/// How many bodies the functions of C and C++ files get.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bodies {
+    /// Two where that can be had, else one.
+    #[default]
+    Two,
+    /// The same, and it is said why a file has one.
+    TwoSaid,
+    /// One, with hooks.
+    One,
 }
 
 impl Environment {
@@ -83,6 +97,11 @@ impl Environment {
             path: var("PATH").unwrap_or_default(),
             shims: var("SELVEDGE_SHIMS").map(PathBuf::from),
             compile_commands: var("SELVEDGE_COMPILE_COMMANDS").map(PathBuf::from),
+            bodies: match var("SELVEDGE_BODIES").as_deref().and_then(OsStr::to_str) {
+                Some("one") => Bodies::One,
+                Some("why") => Bodies::TwoSaid,
+                _ => Bodies::Two,
+            },
         }
     }
 

@@ -10,13 +10,14 @@ mod plan;
 mod response;
 mod rust;
 mod rustc;
+mod twice;
 mod wrapper;
 
 pub use args::{Action, CommandLine, Input, Product, ThreadSanitizer, classify};
 pub(crate) use command::place;
 pub use command::{Build, BuildError};
 pub use compile_commands::NoteError;
-pub use compiler::{Compiler, Driver, Environment, FindCompilerError, IdentifyError};
+pub use compiler::{Bodies, Compiler, Driver, Environment, FindCompilerError, IdentifyError};
 pub use options::Language;
 pub use plan::{CompilerId, Family, Plan, Refusal, RuntimeFiles, plan};
 pub use response::expand;

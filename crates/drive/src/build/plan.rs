@@ -312,7 +312,7 @@ fn compiler_proper_flags(line: &CommandLine, compiler: CompilerId, specs: Option
 
 /// Takes out what would make the driver link a sanitizer runtime for threads or coverage. What else a
 /// `-fsanitize=` list holds stays.
-fn without_thread_runtime(args: &[OsString]) -> Vec<OsString> {
+pub(super) fn without_thread_runtime(args: &[OsString]) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::with_capacity(args.len());
     let mut value_follows = false;
     for arg in args {

@@ -1,7 +1,8 @@
 //! `selvedge cc` and `selvedge c++`: classify, plan, run the real compiler.
 //!
-//! Where nothing is left to do afterwards, the compiler takes this process's place, so its exit code, signals, standard input
-//! and speed are its own. After a link the wrapper stays to have the site table written. Standard streams and environment
+//! C and C++ files are compiled twice, with hooks and without ([`twice`]), and the objects joined. Where nothing is left to do
+//! afterwards, the compiler takes this process's place, so its exit code, signals, standard input and speed are its own. After
+//! a link the wrapper stays to have the site table written. Standard streams and environment
 //! are handed on untouched; under `selvedge build` the shims are taken off `PATH`, so that nothing below finds them again.
 //!
 //! Under ccache, prefer `SELVEDGE_CC="ccache gcc"`: ccache then sees the real compiler and the added flags. The other way
@@ -12,13 +13,14 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
-use super::args::{Action, classify};
+use super::args::{Action, CommandLine, classify};
 use super::compile_commands;
-use super::compiler::{Compiler, Driver, Environment, FindCompilerError, IdentifyError, write_whole};
+use super::compiler::{Bodies, Compiler, Driver, Environment, FindCompilerError, IdentifyError, write_whole};
 use super::plan::{CompilerId, Family, GCC_SPECS, Plan, Refusal, RuntimeFiles, plan};
 use super::response::expand;
+use super::twice;
 
 /// How a child process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,18 +131,92 @@ impl Wrapper<'_> {
             return Err(self.replace(&compiler, args));
         }
         let id = compiler.identify(self.cache_dir)?;
+        if self.environment.bodies != Bodies::One && twice::applies(&expanded, &line, id) {
+            // Refused as a whole, before any part of it is done.
+            plan(args, &expanded, &line, id, self.runtime, None)?;
+            return match line.action {
+                Action::Compile => Ok(self.compile_twice(&compiler, id, &expanded, &line)?.into()),
+                _ => self.build_twice(&compiler, id, &expanded, &line),
+            };
+        }
         let specs = self.specs(line.action, id);
         let plan = plan(args, &expanded, &line, id, self.runtime, specs.as_deref())?;
-        if let Some(file) = &self.environment.compile_commands {
-            let noted = compile_commands::note(file, &compiler, &plan.args, &line);
-            if let Err(error) = noted {
-                warn(&error);
-            }
-        }
+        self.note(&compiler, &plan.args, &line);
         match plan {
             Plan { args, linked: None } => Err(self.replace(&compiler, &args)),
             Plan { args, linked: Some(image) } => self.link(&compiler, &args, &image),
         }
+    }
+
+    fn note(&self, compiler: &Compiler, args: &[OsString], line: &CommandLine) {
+        if let Some(file) = &self.environment.compile_commands
+            && let Err(error) = compile_commands::note(file, compiler, args, line)
+        {
+            warn(&error);
+        }
+    }
+
+    /// Compiles one file with hooks and without, side by side, and joins the objects. Where that cannot be, the one with hooks
+    /// stays, and what the compiler says is of that one only.
+    fn compile_twice(
+        &self,
+        compiler: &Compiler,
+        id: CompilerId,
+        args: &[OsString],
+        line: &CommandLine,
+    ) -> Result<ExitStatus, WrapError> {
+        let mut hooked = plan(args, args, line, id, self.runtime, None)?.args;
+        hooked.extend(twice::hooked_flags(id));
+        self.note(compiler, &hooked, line);
+        let object = twice::object(line);
+        // `/dev/null` takes an object, but gives none back.
+        let is_file = |path: &PathBuf| std::fs::metadata(path).map_or(true, |there| there.is_file());
+        let dir = tempfile::tempdir().ok();
+        let (Some(object), Some(dir)) = (object.filter(is_file), dir) else {
+            return self.command(compiler, &hooked).status().map_err(|source| start_error(compiler, source));
+        };
+        let plain = dir.path().join("plain.o");
+        let mut beside = self.command(compiler, &twice::plain_args(args, line, id, &plain));
+        // Its words would be said twice.
+        let beside = beside.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let status = self.command(compiler, &hooked).status().map_err(|source| start_error(compiler, source));
+        let is_made = beside.and_then(|mut beside| beside.wait()).is_ok_and(|status| status.success());
+        if status.as_ref().is_ok_and(ExitStatus::success) {
+            let joined = if is_made { join_files(&plain, &object) } else { Err("it compiles with hooks only".into()) };
+            if let Err(why) = joined
+                && self.environment.bodies == Bodies::TwoSaid
+            {
+                let source = line.inputs.first().map_or(object.as_path(), |input| &input.path);
+                warn(&format_args!("one body for each function of `{}`: {why}", source.display()));
+            }
+        }
+        status
+    }
+
+    /// Compiles the files of a command one by one, and links the objects.
+    fn build_twice(
+        self,
+        compiler: &Compiler,
+        id: CompilerId,
+        args: &[OsString],
+        line: &CommandLine,
+    ) -> Result<Exit, WrapError> {
+        let program = || PathBuf::from(&compiler.words()[0]);
+        let dir = tempfile::tempdir().map_err(|source| WrapError::Start { program: program(), source })?;
+        let mut objects = Vec::new();
+        for input in line.inputs.iter().filter(|input| input.language.is_instrumentable()) {
+            let object = dir.path().join(format!("{}.o", objects.len()));
+            let alone = twice::compile_alone(args, &input.path, id, &object);
+            let status = self.compile_twice(compiler, id, &alone, &classify(&alone))?;
+            if !status.success() {
+                return Ok(status.into());
+            }
+            objects.push((input.path.clone(), object));
+        }
+        let args = twice::link_instead(args, &objects);
+        let plan = plan(&args, &args, &classify(&args), id, self.runtime, None)?;
+        let status = self.command(compiler, &plan.args).status().map_err(|source| start_error(compiler, source))?;
+        Ok(self.linked(status, plan.linked.as_deref()))
     }
 
     /// The specs file for gcc, written on first use.
@@ -180,9 +256,14 @@ impl Wrapper<'_> {
 
     fn link(self, compiler: &Compiler, args: &[OsString], image: &Path) -> Result<Exit, WrapError> {
         let status = self.command(compiler, args).status().map_err(|source| start_error(compiler, source))?;
+        Ok(self.linked(status, Some(image)))
+    }
+
+    /// Has the site table of what was linked written.
+    fn linked(self, status: ExitStatus, image: Option<&Path>) -> Exit {
         // `-o /dev/null` and `-Wl,--version` succeed without leaving an image.
         if status.success()
-            && image.is_file()
+            && let Some(image) = image.filter(|image| image.is_file())
             && let Err(error) = (self.post_link)(image)
         {
             warn(&format_args!(
@@ -190,8 +271,14 @@ impl Wrapper<'_> {
                 image.display()
             ));
         }
-        Ok(status.into())
+        status.into()
     }
+}
+
+/// Puts the joined object in the place of the hooked one.
+fn join_files(plain: &Path, hooked: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let joined = selvedge_image::join(&std::fs::read(plain)?, &std::fs::read(hooked)?)?;
+    Ok(write_whole(hooked, &joined)?)
 }
 
 fn start_error(compiler: &Compiler, source: io::Error) -> WrapError {

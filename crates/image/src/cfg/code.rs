@@ -79,10 +79,11 @@ impl<'a> Code<'a> {
         self.ranges(group).any(|function| function.runtime)
     }
 
-    /// The parts of a function, by address.
+    /// The parts of a function that have hooks where it has them, by address.
     pub(super) fn ranges(&self, group: u32) -> impl Iterator<Item = &'a crate::functions::Function> {
         let parts = self.functions.groups().get(group as usize).map_or(&[][..], |group| &group.parts);
-        parts.iter().filter_map(|part| self.functions.all().get(*part as usize))
+        let all = parts.iter().filter_map(|part| self.functions.all().get(*part as usize));
+        all.filter(|function| function.part != Part::Plain)
     }
 
     /// The steps of a range of code, and how many of its bytes are none.
@@ -134,7 +135,11 @@ impl<'a> Code<'a> {
         match &function.symbol {
             // The runtime's own function of that name stands before the C library's.
             Some(symbol) if function.runtime => Some(Callee::Name(symbol.clone())),
-            _ => (self.entry(function.group) == Some(vaddr)).then_some(Callee::Function(function.group)),
+            // Calls and addresses name the body without hooks, where there is one.
+            _ => {
+                let is_entered = function.part == Part::Plain || self.entry(function.group) == Some(vaddr);
+                is_entered.then_some(Callee::Function(function.group))
+            }
         }
     }
 

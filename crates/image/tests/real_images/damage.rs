@@ -29,7 +29,8 @@ fn samples() -> &'static [Vec<u8>] {
         ];
         let with = |path: &std::path::PathBuf| {
             let image = Image::open(path).unwrap();
-            let table = table_bytes(image.build_id(), &find_sites(&image).entries);
+            let sites = find_sites(&image);
+            let table = table_bytes(image.build_id(), &sites.entries, &sites.reach);
             with_table(&image, &table).unwrap()
         };
         paths.iter().map(with).collect()
@@ -42,7 +43,7 @@ fn exercise(bytes: Vec<u8>) -> Result<(), ImageProblem> {
     let sites = find_sites(&image);
     let _ = Functions::new(&image);
     let _ = read_table(&image);
-    let _ = with_table(&image, &table_bytes(image.build_id(), &sites.entries));
+    let _ = with_table(&image, &table_bytes(image.build_id(), &sites.entries, &sites.reach));
     let symboliser = Symboliser::new(&image);
     let variables = Variables::new(&image);
     for entry in sites.entries.iter().step_by(7) {
@@ -61,7 +62,8 @@ fn exercise(bytes: Vec<u8>) -> Result<(), ImageProblem> {
         let _ = image.stub_name(offset);
     }
     let functions = Functions::new(&image);
-    let loaded = Loaded { image, entries: sites.entries, origin: Origin::BuiltDamaged, counters: sites.counters };
+    let (entries, reach, counters) = (sites.entries, sites.reach, sites.counters);
+    let loaded = Loaded { image, entries, reach, origin: Origin::BuiltDamaged, counters };
     let code = Code::new(&loaded, &functions);
     let graphs: Vec<Cfg> = code.graphs().collect();
     let _ = CallGraph::new(&code, &graphs);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use selvedge_image::embed::with_table;
-use selvedge_image::{Image, Origin, find_sites, index, load_or_build, read_table, table_bytes};
+use selvedge_image::{Image, Origin, Reach, find_sites, index, load_or_build, read_table, table_bytes};
 
 use crate::support::Bench;
 
@@ -93,11 +93,11 @@ fn stale_tables_are_not_used() {
     let path = bench.program("gcc", "bank.c", "stale", &["-O1"], &[]);
     let image = Image::open(&path).unwrap();
     let entries = find_sites(&image).entries;
-    fs::write(&path, with_table(&image, &table_bytes(&[1; 20], &entries)).unwrap()).unwrap();
+    fs::write(&path, with_table(&image, &table_bytes(&[1; 20], &entries, &Reach::default())).unwrap()).unwrap();
     assert_eq!(origin(&path), Origin::BuiltStale);
     let mut moved = entries.clone();
     moved[0].code[1] ^= 1;
-    fs::write(&path, with_table(&image, &table_bytes(image.build_id(), &moved)).unwrap()).unwrap();
+    fs::write(&path, with_table(&image, &table_bytes(image.build_id(), &moved, &Reach::default())).unwrap()).unwrap();
     assert_eq!(origin(&path), Origin::BuiltStale);
     assert_eq!(load_or_build(&path).unwrap().entries, entries);
 }
@@ -123,7 +123,7 @@ fn permissions_links_and_trailing_data_stay() {
     let end = bytes.len();
     bytes.extend_from_slice(b"a payload behind the image");
     let image = Image::from_bytes(&path, bytes).unwrap();
-    let out = with_table(&image, &table_bytes(image.build_id(), &[])).unwrap();
+    let out = with_table(&image, &table_bytes(image.build_id(), &[], &Reach::default())).unwrap();
     assert_eq!(&out[end..end + 26], b"a payload behind the image");
 }
 
