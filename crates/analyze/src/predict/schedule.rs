@@ -325,10 +325,12 @@ impl<'r, 'a, 'h> Run<'r, 'a, 'h> {
                     continue;
                 }
                 let opens = self.act(thread);
-                if self.advance() {
+                let is_due = self.advance();
+                if is_due {
                     self.catch_up_stage(event);
                 }
-                if lagging && opens {
+                // What was done lets others go on, or what is due next does.
+                if lagging && (opens || is_due) {
                     self.catch_up(event);
                 }
             }

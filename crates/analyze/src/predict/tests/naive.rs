@@ -486,6 +486,19 @@ fn the_first_of_a_region_is_not_hidden_by_the_last() {
     same(&history, &kinds).expect("the same");
 }
 
+/// A thread goes on to where it is held before another takes for good the lock that it needs on its way.
+#[test]
+fn what_is_due_next_lets_others_go_on() {
+    let text = crate::predict::text::parse;
+    let history = text("T1 ar y; T1 acq l; T1 rel l; T1 ar x; T2 aw x; T2 acq l; T2 w y");
+    let goal = Goal::Order(vec![4, 0, 6, 3]);
+    assert!(possible(&history, &goal));
+    let graph = Graph::new(&history, 256);
+    let order = Scheduler::new(&graph).schedule(&goal).expect("an order");
+    assert_eq!(broken(&history, &order, false), None);
+    assert!(reaches(&history, &order, &goal), "{order:?}");
+}
+
 /// A pattern in a user's form finds what the built-in one of the same shape does.
 #[test]
 fn general_patterns_agree_with_quick_ones() {
