@@ -59,6 +59,10 @@ fn build(lab: &Lab, compiler: Compiler, source: &Path, flags: &[&str]) -> Option
             words.push(lab.selvedge().into());
             words.push(if is_cxx { "c++" } else { "cc" }.into());
             words.push("-pthread".into());
+            if is_cxx {
+                // Older compilers begin with less.
+                words.push("-std=c++17".into());
+            }
         }
     }
     words.push("-g".into());
