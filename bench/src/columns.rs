@@ -316,7 +316,8 @@ pub const PROFILED: usize = 5;
 /// Most runs of full size that it learns from then.
 pub const WHOLE_LESSONS: usize = 6;
 
-/// In the folder of what was learnt: processor time in nanoseconds that the runs it was learnt from take by themselves.
+/// In the folder of what was learnt: processor time in nanoseconds that the runs it was learnt from take by themselves, and
+/// that of one of full size.
 pub const OWN_TIME: &str = "own-time";
 
 /// What a recorded run left behind.
@@ -415,14 +416,16 @@ impl Runner {
         // How long these runs take by themselves says what a guard may cost.
         self.mode = Mode::Plain;
         let own = result.and_then(|made| {
-            made.into_iter()
-                .filter(|(_, made)| *made > 0)
-                .try_fold(0.0, |sum, (whole, made)| Ok(sum + job(self, whole)?.processor * made as f64))
+            made.into_iter().filter(|(_, made)| *made > 0).try_fold((0.0, 0.0), |(sum, last), (whole, made)| {
+                let one = job(self, whole)?.processor;
+                Ok((sum + one * made as f64, if whole { one } else { last }))
+            })
         });
         self.mode = mode;
-        let nanos = (own? * 1e9) as u64;
+        let (all, whole) = own?;
+        let nanos = |seconds: f64| (seconds * 1e9) as u64;
         let file = self.out.join(OWN_TIME);
-        at("write", &file, fs::write(&file, nanos.to_string()))?;
+        at("write", &file, fs::write(&file, format!("{} {}", nanos(all), nanos(whole))))?;
         if mode == Mode::Enforce {
             let recorded = self.out.join("direct");
             run_tool(

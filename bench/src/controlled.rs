@@ -14,6 +14,7 @@ use selvedge_drive::guard::choose::{Choice, choose};
 use selvedge_drive::guard::compile::{Guard, GuardHow};
 use selvedge_drive::guard::keys::Keyed;
 use selvedge_drive::guard::log::{learnt, logs_in};
+use selvedge_drive::guard::switching::{hooks_of, switching};
 use selvedge_drive::guest_input::GuestInput;
 use selvedge_drive::plan::{DEFAULT_MEMORY_LIMIT_MB, ImageSpec, PlanSpec};
 use selvedge_drive::program::Program;
@@ -111,9 +112,15 @@ pub fn write_guard_plan(file: &Path, dir: &Path, program: &Path, all: bool) -> R
     // What counts is how hot sites are in one run.
     learnt.runs = logs.len() as u64;
     let own_time = dir.join(OWN_TIME);
-    learnt.time = at("read", &own_time, fs::read_to_string(&own_time))?.parse().unwrap_or(0);
+    let times = at("read", &own_time, fs::read_to_string(&own_time))?;
+    let mut times = times.split(' ').map(|time| time.parse::<u64>().unwrap_or(0));
+    learnt.time = times.next().unwrap_or(0);
+    // The survey was of a whole run; what was learnt from is some of these and many small ones.
+    let lessons = learnt.time as f64 / times.next().unwrap_or(0).max(1) as f64;
+    let hooks = hooks_of(&surveyed(dir, program)?.survey, &images);
+    learnt.hooks = hooks.into_iter().map(|(function, hooks)| (function, (hooks as f64 * lessons) as u64)).collect();
     let heat = if all { None } else { Some(Heat::default()) };
-    let chosen = choose(&learnt, &Choice { heat, ..Choice::default() });
+    let chosen = choose(&learnt, &Choice { heat, switching: switching(&learnt, &images), ..Choice::default() });
     let guard = tool("make a guard", Guard::of(&chosen.invariants, &images, &GuardHow::default()))?;
     write_guard(file, dir, &guard, &images)
 }

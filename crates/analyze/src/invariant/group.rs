@@ -13,9 +13,11 @@
 //! - Many groups below the threshold can cost as much as one above it (FFT has ten, each with a tenth). So after the paper's rule the
 //!   hottest go until what is left can hardly be felt: where training knows how long runs take by themselves, until guarding the rest takes a
 //!   small part of that; where it does not, until the rest of the accesses of those above the floor is a small part of all.
+//! - A site that never runs costs, too, where it makes a hot function run with hooks ([`Switching`]). So what counts is what a group takes
+//!   with the functions that it switches and that no group before it did.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::disjoint::DisjointSites;
 use super::{Invariants, SiteKey};
@@ -40,6 +42,36 @@ pub struct GroupShare {
     pub sites: BTreeSet<SiteKey>,
     /// How often they ran, over all runs.
     pub hits: u64,
+    /// Hooks that these runs would have met in the functions that it switches.
+    pub hooks: u64,
+}
+
+impl GroupShare {
+    /// What guarding it takes, in nanoseconds over all runs.
+    pub fn cost(&self) -> u128 {
+        cost(self.hits, self.hooks)
+    }
+}
+
+/// Which code runs with hooks where sites are armed: a function has two bodies, and is switched as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Switching {
+    /// By site: the stretches of code that run with hooks then.
+    pub by_site: BTreeMap<SiteKey, BTreeSet<u32>>,
+    /// By stretch of code: the hooks that the runs would have met in it.
+    pub hooks: Vec<u64>,
+}
+
+impl Switching {
+    /// What the sites of a group switch.
+    fn stretches(&self, sites: &BTreeSet<SiteKey>) -> BTreeSet<u32> {
+        sites.iter().filter_map(|key| self.by_site.get(key)).flatten().copied().collect()
+    }
+
+    fn sum<'a>(&self, stretches: impl IntoIterator<Item = &'a u32>) -> u64 {
+        let hooks = stretches.into_iter().filter_map(|stretch| self.hooks.get(*stretch as usize));
+        hooks.fold(0, |sum, hooks| sum.saturating_add(*hooks))
+    }
 }
 
 /// Which sites are guarded.
@@ -76,6 +108,13 @@ pub const COST: f64 = 0.01;
 /// What guarding an access takes, in nanoseconds, where threads now and then meet at its location.
 pub const ACCESS_NS: u64 = 20;
 
+/// What a hook that does nothing takes, in nanoseconds, with how code is compiled around it.
+pub const HOOK_NS: u64 = 1;
+
+fn cost(hits: u64, hooks: u64) -> u128 {
+    u128::from(hits) * u128::from(ACCESS_NS) + u128::from(hooks) * u128::from(HOOK_NS)
+}
+
 /// Accesses in a run, on average, below which guarding a group cannot be felt: some milliseconds.
 pub const FELT: u64 = 50_000;
 
@@ -109,34 +148,46 @@ pub fn groups(all: &Invariants) -> Vec<Group> {
 
 /// Leaves out the shared groups whose proportion is above the threshold, as the paper does.
 pub fn bias(all: &Invariants, threshold: f64) -> Bias {
-    bias_by(all, Heat { proportion: threshold, ..Heat::NONE })
+    bias_by(all, Heat { proportion: threshold, ..Heat::NONE }, &Switching::default())
 }
 
 /// Leaves out the shared groups that are too hot.
-pub fn bias_by(all: &Invariants, heat: Heat) -> Bias {
-    let mut shared: Vec<Group> = groups(all).into_iter().filter(|group| group.is_shared).collect();
+pub fn bias_by(all: &Invariants, heat: Heat, switching: &Switching) -> Bias {
+    let mut shared: Vec<(Group, BTreeSet<u32>)> = groups(all)
+        .into_iter()
+        .filter(|group| group.is_shared)
+        .map(|group| {
+            let stretches = switching.stretches(&group.sites);
+            (group, stretches)
+        })
+        .collect();
     // Stable: equals stay in order of their first sites.
-    shared.sort_by_key(|group| group.hits);
-    let sum: u128 = shared.iter().map(|group| u128::from(group.hits)).sum();
-    let floor = u128::from(heat.hits_a_run) * u128::from(all.runs.max(1));
+    shared.sort_by_key(|(group, stretches)| cost(group.hits, switching.sum(stretches)));
+    let sum: u128 = shared.iter().map(|(group, _)| u128::from(group.hits)).sum();
+    let runs = u128::from(all.runs.max(1));
+    let floor = u128::from(heat.hits_a_run) * runs;
     let mut bias = Bias::default();
     let mut below = 0_u128;
-    for Group { sites, hits, .. } in shared {
+    let (mut spent, mut switched) = (0_u128, BTreeSet::new());
+    for (Group { sites, hits, .. }, stretches) in shared {
         let part = |hits: u128| if sum == 0 { 0.0 } else { hits as f64 / sum as f64 };
         below += u128::from(hits);
         let proportion = part(u128::from(hits));
         let is_felt = u128::from(hits) > floor;
+        let with = spent + cost(hits, switching.sum(stretches.difference(&switched)));
         let is_too_much = match all.time {
             0 => part(below) > heat.together && is_felt,
-            time => (below * u128::from(ACCESS_NS)) as f64 > time as f64 * heat.cost && below > floor,
+            time => with as f64 > time as f64 * heat.cost && with > floor * u128::from(ACCESS_NS),
         };
         if proportion > heat.proportion && is_felt || is_too_much {
-            bias.left_out.push(GroupShare { proportion, sites, hits });
+            bias.left_out.push(GroupShare { proportion, sites, hits, hooks: switching.sum(&stretches) });
         } else {
             bias.kept.extend(sites);
+            spent = with;
+            switched.extend(stretches);
         }
     }
-    bias.left_out.sort_by_key(|group| Reverse(group.hits));
+    bias.left_out.sort_by_key(|group| Reverse(group.cost()));
     bias
 }
 
@@ -223,9 +274,12 @@ mod tests {
 
     #[test]
     fn what_hardly_runs_is_kept() {
-        let at = |hits_a_run| bias_by(&three(), Heat { proportion: 0.3, hits_a_run, ..Heat::NONE }).left_out.len();
+        let at = |hits_a_run| {
+            let heat = Heat { proportion: 0.3, hits_a_run, ..Heat::NONE };
+            bias_by(&three(), heat, &Switching::default()).left_out.len()
+        };
         assert_eq!((at(0), at(19), at(20), at(29), at(30)), (2, 2, 1, 1, 0));
-        assert_eq!(bias_by(&three(), Heat::default()).left_out, []);
+        assert_eq!(bias_by(&three(), Heat::default(), &Switching::default()).left_out, []);
     }
 
     #[test]
@@ -237,7 +291,8 @@ mod tests {
         });
         let all = Invariants { runs: 1, sites: sites.collect(), ..Invariants::default() };
         let kept = |together, hits_a_run| {
-            bias_by(&all, Heat { proportion: 0.3, together, hits_a_run, ..Heat::NONE }).kept.len()
+            let heat = Heat { proportion: 0.3, together, hits_a_run, ..Heat::NONE };
+            bias_by(&all, heat, &Switching::default()).kept.len()
         };
         // 1 + 2 + 3 of 55 are 11 %.
         let rows = [(1.0, 0, 10), (0.12, 0, 3), (0.05, 0, 1), (0.01, 0, 0), (0.01, 4000, 4), (0.01, 10_000, 10)];
@@ -255,7 +310,7 @@ mod tests {
         let all = Invariants { runs: 1, sites: sites.collect(), ..Invariants::default() };
         let kept = |time, cost, hits_a_run| {
             let all = Invariants { time, ..all.clone() };
-            bias_by(&all, Heat { proportion: 0.3, cost, hits_a_run, ..Heat::NONE }).kept.len()
+            bias_by(&all, Heat { proportion: 0.3, cost, hits_a_run, ..Heat::NONE }, &Switching::default()).kept.len()
         };
         // 1,000 + 2,000 + 3,000 accesses take 120 microseconds.
         let rows = [
@@ -271,5 +326,33 @@ mod tests {
         for (time, cost, hits_a_run, expected) in rows {
             assert_eq!(kept(time, cost, hits_a_run), expected, "{time} {cost} {hits_a_run}");
         }
+    }
+
+    #[test]
+    fn what_makes_a_hot_function_run_with_hooks_is_left_out() {
+        // Four groups of one site each that hardly run; the last is the hottest.
+        let sites = (1..=4_u64).map(|number| {
+            let name = format!("s{number}");
+            (key(&name), Belonging { hits: number, ..belonging(true, &[&name]) })
+        });
+        let all = Invariants { runs: 1, time: 10_000_000, sites: sites.collect(), ..Invariants::default() };
+        let by_site =
+            |rows: &[(&str, &[u32])]| rows.iter().map(|(name, on)| (key(name), on.iter().copied().collect())).collect();
+        let left = |by_site, hooks: &[u64]| {
+            let switching = Switching { by_site, hooks: hooks.to_vec() };
+            let heat = Heat { hits_a_run: 0, ..Heat { cost: 0.01, ..Heat::NONE } };
+            let bias = bias_by(&all, heat, &switching);
+            let first = |group: &GroupShare| (group.sites.first().cloned().expect("a site").0, group.hooks);
+            bias.left_out.iter().map(first).collect::<Vec<_>>()
+        };
+        let named =
+            |rows: &[(&str, u64)]| rows.iter().map(|(name, hooks)| ((*name).to_owned(), *hooks)).collect::<Vec<_>>();
+        // 100 microseconds may be taken.
+        assert_eq!(left(by_site(&[]), &[]), []);
+        assert_eq!(left(by_site(&[("s2", &[0])]), &[99_000]), []);
+        assert_eq!(left(by_site(&[("s2", &[0])]), &[101_000]), named(&[("s2", 101_000)]));
+        // Two that switch the same function pay once; a third that does not fit is passed over.
+        let three = by_site(&[("s1", &[0]), ("s2", &[0]), ("s3", &[0, 1]), ("s4", &[2])]);
+        assert_eq!(left(three, &[60_000, 50_000, 10_000]), named(&[("s3", 110_000)]));
     }
 }

@@ -2,6 +2,7 @@
 //! file and no function; it is a name all the same.
 
 use super::SiteKey;
+use super::select::split_inlined;
 
 impl SiteKey {
     /// The source file: `bank.c`, `net/util.c`, or `list.h` of `list.h(bank.c)`; `None` where it is not known.
@@ -14,6 +15,11 @@ impl SiteKey {
     /// The functions, with the one that the innermost was inlined into: `withdraw`, or `pay/push`. Empty where not known.
     pub fn functions(&self) -> Option<&str> {
         self.parts().map(|(_, functions)| functions)
+    }
+
+    /// The function whose code it is in: that which all the others are inlined into.
+    pub fn outer_function(&self) -> Option<&str> {
+        self.functions().and_then(|functions| split_inlined(functions).next()).filter(|function| !function.is_empty())
     }
 
     /// What the access does: `w4`, `load8`.
@@ -74,5 +80,9 @@ mod tests {
             let key = SiteKey(text.to_owned());
             assert_eq!((key.file(), key.functions(), key.does()), (file, functions, does), "{text}");
         }
+        let outer = |text: &str| SiteKey(text.to_owned()).outer_function().map(str::to_owned);
+        assert_eq!(outer("list.h:pay/push+3:12:w4").as_deref(), Some("pay"));
+        assert_eq!(outer("v.h:std::vector<a/b>::f/g+3:12:w4").as_deref(), Some("std::vector<a/b>::f"));
+        assert_eq!(outer("?:@4f1a4:w4"), None);
     }
 }

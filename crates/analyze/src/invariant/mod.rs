@@ -85,6 +85,8 @@ pub struct Invariants {
     pub runs: u64,
     /// Processor time in nanoseconds that these runs would have taken by themselves, with nothing learnt; 0 where it is not known.
     pub time: u64,
+    /// By function, the hooks that these runs would have met with all its accesses hooked; without functions that hardly run.
+    pub hooks: BTreeMap<String, u64>,
     /// The sites.
     pub sites: BTreeMap<SiteKey, Belonging>,
     /// The colours that it was learnt with.
@@ -188,6 +190,10 @@ impl Invariants {
         }
         self.runs = self.runs.saturating_add(other.runs);
         self.time = self.time.saturating_add(other.time);
+        for (function, hooks) in &other.hooks {
+            let known = self.hooks.entry(function.clone()).or_default();
+            *known = known.saturating_add(*hooks);
+        }
         self.colours.extend(other.colours.iter().cloned());
         for (key, from) in &other.sections {
             self.sections.entry(key.clone()).or_default().merge(from);
@@ -264,7 +270,8 @@ pub(crate) mod tests {
         ("[ab]{0,2}", (0..9_u64, 0..9_u64), btree_map(some_key(), some_site(), 0..10), colours).prop_map(
             |(program, (runs, time), sites, colours)| {
                 let sections = sections(&sites);
-                Invariants { program, runs, time, sites, colours, sections }
+                let hooks = sites.iter().map(|(key, site)| (key.0.clone(), site.hits)).collect();
+                Invariants { program, runs, time, hooks, sites, colours, sections }
             },
         )
     }
@@ -333,6 +340,7 @@ pub(crate) mod tests {
     fn merging_unites_and_adds_up() {
         let site = |nil: bool, members: &[&str], hits| Belonging { hits, ..belonging(nil, members) };
         let of = |runs, sites: [(&str, Belonging); 1]| Invariants {
+            hooks: BTreeMap::new(),
             program: "bank".to_owned(),
             runs,
             time: runs * 5,

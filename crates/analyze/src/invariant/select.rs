@@ -89,7 +89,13 @@ impl Selection {
 /// Invariants for the sites that are kept, when no other site touches the recorder. Whatever correct run was learnt from is
 /// correct by them too; groups, as far as they are kept, stay together.
 pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants {
-    let mut out = Invariants { program: all.program.clone(), runs: all.runs, time: all.time, ..Invariants::default() };
+    let mut out = Invariants {
+        program: all.program.clone(),
+        runs: all.runs,
+        time: all.time,
+        hooks: all.hooks.clone(),
+        ..Invariants::default()
+    };
     for Group { sites, .. } in groups(all) {
         let omits = sites.iter().any(|key| !keep(key));
         let kept: BTreeSet<SiteKey> =
@@ -143,7 +149,7 @@ fn follows_omitted(site: &Belonging, keep: &impl Fn(&SiteKey) -> bool) -> bool {
 }
 
 /// The functions of `outer/inner`. A slash inside brackets or after `operator` belongs to a name.
-fn split_inlined(whole: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_inlined(whole: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     let mut cuts = Vec::new();
     for (at, c) in whole.char_indices() {

@@ -1,10 +1,11 @@
 //! Invariants as a text that people read, compare and keep beside their code.
 //!
 //! ```text
-//! selvedge-invariants 2
+//! selvedge-invariants 3
 //! program bank
 //! runs 40
 //! time 52000000
+//! hooks 1400000 audit
 //!
 //! colour account.balance, account.limit
 //!   shift -8 bank.c:withdraw+4:9:r4
@@ -29,7 +30,7 @@
 //! and lines that begin with `#` are ignored, and so is the indentation. The last line tells a file that was cut off.
 //! In keys, blanks, control characters and `%` are written `%` and two digits for each byte.
 //!
-//! Version 1 had no `time`, and is read.
+//! Version 1 had no `time`, version 2 no `hooks`; both are read.
 //!
 //! What is written is normalised ([`Invariants::normalise`]): of `touches` only what the groups need.
 
@@ -41,7 +42,7 @@ use thiserror::Error;
 use super::{Belonging, Colour, First, Invariants, Section, SiteKey};
 
 /// The version of the form.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest version that is read.
 const OLDEST: u32 = 1;
 /// Most bytes of a file.
@@ -92,7 +93,7 @@ pub enum Problem {
     Behind(String),
     /// An unknown word.
     #[error(
-        "{0:?} is not known: write program, runs, time, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
+        "{0:?} is not known: write program, runs, time, hooks, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
     )]
     Word(String),
     /// A word that belongs to a block.
@@ -126,6 +127,9 @@ pub fn write(all: &Invariants) -> String {
     let _ = writeln!(out, "{MAGIC} {VERSION}\n{}\nruns {}", named("program", &all.program), all.runs);
     if all.time > 0 {
         let _ = writeln!(out, "time {}", all.time);
+    }
+    for (function, hooks) in &all.hooks {
+        let _ = writeln!(out, "hooks {hooks} {}", key_text(&SiteKey(function.clone())));
     }
     for colour in &all.colours {
         let _ = writeln!(out, "\n{}", named("colour", &colour.name));
@@ -236,6 +240,15 @@ impl Parser {
                 self.close()?;
                 once(&mut self.has_time, word)?;
                 self.all.time = parse_number(rest)?;
+            }
+            "hooks" => {
+                self.close()?;
+                let (hooks, function) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                let (hooks, SiteKey(function)) = (parse_number(hooks)?, parse_key(function.trim_start())?);
+                if self.all.hooks.insert(function, hooks).is_some() {
+                    return Err(Problem::Twice(excerpt(rest)));
+                }
+                bounded(self.all.hooks.len())?;
             }
             "colour" => {
                 self.close()?;
@@ -451,7 +464,9 @@ mod tests {
     use super::*;
 
     fn example() -> Invariants {
-        let mut all = Invariants { program: "bank".to_owned(), runs: 40, time: 52_000_000, ..Invariants::default() };
+        let hooks = [("audit".to_owned(), 1_400_000)].into();
+        let mut all =
+            Invariants { program: "bank".to_owned(), runs: 40, time: 52_000_000, hooks, ..Invariants::default() };
         let (withdraw, deposit) = ("bank.c:withdraw+3:12:w4", "bank.c:deposit+1:13:w4");
         let colour = BTreeMap::from([(key(withdraw), -8), (key(deposit), 0)]);
         all.colours.insert(Colour { name: "balance, limit".to_owned(), sites: colour });
@@ -465,10 +480,11 @@ mod tests {
     }
 
     const EXAMPLE: &str = "\
-selvedge-invariants 2
+selvedge-invariants 3
 program bank
 runs 40
 time 52000000
+hooks 1400000 audit
 
 colour balance, limit
   shift 0 bank.c:deposit+1:13:w4
@@ -494,8 +510,10 @@ end
     fn the_form_is_as_documented() {
         assert_eq!(write(&example()), EXAMPLE);
         assert_eq!(parse(EXAMPLE.as_bytes()), Ok(example()));
-        let old = EXAMPLE.replace("invariants 2", "invariants 1").replace("time 52000000\n", "");
-        assert_eq!(parse(old.as_bytes()), Ok(Invariants { time: 0, ..example() }));
+        let old = EXAMPLE.replace("invariants 3", "invariants 2").replace("hooks 1400000 audit\n", "");
+        assert_eq!(parse(old.as_bytes()), Ok(Invariants { hooks: BTreeMap::new(), ..example() }));
+        let old = old.replace("invariants 2", "invariants 1").replace("time 52000000\n", "");
+        assert_eq!(parse(old.as_bytes()), Ok(Invariants { time: 0, hooks: BTreeMap::new(), ..example() }));
         let commented = EXAMPLE.replace('\n', "\r\n# a word\n").replace("  ", "\t");
         assert_eq!(parse(commented.as_bytes()), Ok(example()));
     }
@@ -507,7 +525,7 @@ end
             ("", 1, Problem::Foreign),
             ("hello\nend\n", 1, Problem::Foreign),
             ("selvedge-invariants 2x\nend\n", 1, Problem::Foreign),
-            ("selvedge-invariants 3\nwhatever", 1, Problem::Version("3".to_owned())),
+            ("selvedge-invariants 4\nwhatever", 1, Problem::Version("4".to_owned())),
             ("selvedge-invariants 0\nend\n", 1, Problem::Version("0".to_owned())),
             (begin, 2, Problem::CutOff),
             ("selvedge-invariants 2\nsite a\n  hits 3", 3, Problem::CutOff),
@@ -533,6 +551,9 @@ end
             ("selvedge-invariants 2\nsite a\nhits 1\nhits 1\n", 4, Problem::Twice("hits".to_owned())),
             ("selvedge-invariants 2\nruns 1\nruns 1\n", 3, Problem::Twice("runs".to_owned())),
             ("selvedge-invariants 2\ntime 1\ntime 1\n", 3, Problem::Twice("time".to_owned())),
+            ("selvedge-invariants 3\nhooks 1 f\nhooks 1 f\n", 3, Problem::Twice("1 f".to_owned())),
+            ("selvedge-invariants 3\nhooks f\n", 2, Problem::Number("f".to_owned())),
+            ("selvedge-invariants 3\nhooks 3\n", 2, Problem::Key(String::new())),
             ("selvedge-invariants 2\ncolour c\nshift 3 b\nshift 3 b\n", 4, Problem::Twice("b".to_owned())),
         ];
         for (text, line, problem) in rows {
@@ -544,10 +565,10 @@ end
         let mut all = Invariants::default();
         all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
         assert_eq!(parse(write(&all).as_bytes()), Ok(all));
-        let message = parse(b"selvedge-invariants 3\n").unwrap_err().to_string();
+        let message = parse(b"selvedge-invariants 4\n").unwrap_err().to_string();
         assert_eq!(
             message,
-            "line 1: version 3 of the form; this selvedge reads version 2: train again, or use the selvedge that wrote it"
+            "line 1: version 4 of the form; this selvedge reads version 3: train again, or use the selvedge that wrote it"
         );
     }
 
@@ -569,7 +590,8 @@ end
                 let first = sites.keys().map(|key| (key.clone(), First { count: runs, distance: Some(-1) }));
                 let section = Section { entered: runs, first: first.collect() };
                 let sections = sites.keys().take(2).map(|key| (key.clone(), section.clone())).collect();
-                Invariants { program, runs, time, sites, colours, sections }
+                let hooks = sites.iter().map(|(key, site)| (key.0.clone(), site.hits)).collect();
+                Invariants { program, runs, time, hooks, sites, colours, sections }
             },
         )
     }

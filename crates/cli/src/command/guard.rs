@@ -1,14 +1,17 @@
 //! `selvedge guard`.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use selvedge_analyze::invariant::group::Heat;
+use selvedge_analyze::invariant::SiteKey;
+use selvedge_analyze::invariant::group::{ACCESS_NS, GroupShare, HOOK_NS, Heat};
 use selvedge_drive::guard::choose::{Choice, choose};
 use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
 use selvedge_drive::guard::deploy::{Deployed, deploy};
 use selvedge_drive::guard::file::load;
 use selvedge_drive::guard::keys::{Keyed, images_of, mark_asked};
+use selvedge_drive::guard::switching::switching;
 use selvedge_drive::guard::violations::{ReadLogsError, Violations};
 use selvedge_drive::guest_input::GuestInput;
 use selvedge_drive::program::Program;
@@ -67,15 +70,10 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
     let heat = (!args.all).then_some(Heat::above(args.bias));
     let selection = guarding::selection(&args.only, &args.except)?;
     guarding::say_idle(&selection, &invariants);
-    let chosen = choose(&invariants, &Choice { heat, selection, asked_only: args.asked });
+    let switching = switching(&invariants, images);
+    let chosen = choose(&invariants, &Choice { heat, switching, selection, asked_only: args.asked });
     for group in chosen.left_out.iter().take(GROUPS_TOLD) {
-        let first = group.sites.first().map_or("", |key| key.0.as_str());
-        note(&format!(
-            "left out: {} with {:.0} % of all shared accesses ({first}, …): they would slow the program down; \
-             --all guards them too",
-            counted(group.sites.len(), "site"),
-            group.proportion * 100.0
-        ));
+        note(&left_out(group, invariants.time));
     }
     let rest = chosen.left_out.get(GROUPS_TOLD..).unwrap_or_default();
     if !rest.is_empty() {
@@ -102,6 +100,31 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
         note(&guard.fit.to_string());
     }
     Ok(guard)
+}
+
+/// That a group is not guarded, and what it would take.
+fn left_out(group: &GroupShare, time: u64) -> String {
+    let sites = counted(group.sites.len(), "site");
+    let first = group.sites.first().map_or("", |key| key.0.as_str());
+    let functions: BTreeSet<&str> = group.sites.iter().filter_map(SiteKey::outer_function).collect();
+    let share = group.cost() as f64 / time.max(1) as f64 * 100.0;
+    // Of two reasons the one that weighs more.
+    if time > 0 && group.hooks * HOOK_NS > group.hits.saturating_mul(ACCESS_NS) && !functions.is_empty() {
+        const NAMED: usize = 3;
+        let named: Vec<&str> = functions.iter().take(NAMED).copied().collect();
+        let more = if functions.len() > NAMED { ", …" } else { "" };
+        let their = if functions.len() == 1 { "which is hot and" } else { "which are hot and" };
+        return format!(
+            "left out: {sites} in {}{more}, {their} would run with hooks: about {share:.0} % of the program's time; \
+             --all guards them too",
+            named.join(", ")
+        );
+    }
+    format!(
+        "left out: {sites} with {:.0} % of all shared accesses ({first}, …): they would slow the program down; \
+         --all guards them too",
+        group.proportion * 100.0
+    )
 }
 
 fn planned(args: &GuardArgs, guard: &Guard, deployed: &Deployed) -> Result<u8, Failure> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use selvedge_analyze::invariant::group::{GroupShare, Heat, bias_by, groups};
+use selvedge_analyze::invariant::group::{GroupShare, Heat, Switching, bias_by, groups};
 use selvedge_analyze::invariant::select::{Selection, loosened, restrict};
 use selvedge_analyze::invariant::{Invariants, SiteKey};
 
@@ -12,6 +12,8 @@ use selvedge_analyze::invariant::{Invariants, SiteKey};
 pub struct Choice {
     /// When a group is too hot; `None` where none is.
     pub heat: Option<Heat>,
+    /// What code is switched, where that is to count as heat.
+    pub switching: Switching,
     /// Sites by name.
     pub selection: Selection,
     /// Nothing but what the program asks for, and what touches the same memory.
@@ -33,7 +35,7 @@ pub struct Chosen {
 
 /// Chooses.
 pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {
-    let mut bias = bias_by(all, choice.heat.unwrap_or(Heat::NONE));
+    let mut bias = bias_by(all, choice.heat.unwrap_or(Heat::NONE), &choice.switching);
     let is_asked =
         |sites: &BTreeSet<SiteKey>| sites.iter().any(|key| all.sites.get(key).is_some_and(|site| site.asked));
     bias.left_out.retain(|group| !is_asked(&group.sites));

@@ -345,6 +345,7 @@ mod tests {
         ];
         let colour = Colour { name: "x, y".to_owned(), sites: [(key("b"), -4), (key("gone"), 8)].into() };
         Invariants {
+            hooks: BTreeMap::new(),
             program: "prog".to_owned(),
             runs: 1,
             time: 0,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::invariant::doubt::{Doubts, Showed};
-use selvedge_analyze::invariant::group::FELT;
+use selvedge_analyze::invariant::group::{ACCESS_NS, FELT, HOOK_NS};
 use selvedge_analyze::invariant::select::Selection;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
@@ -23,6 +23,7 @@ use crate::explore::{Bench, ExploreError};
 use crate::guard::compile::Guard;
 use crate::guard::keys::{Keyed, mark_asked};
 use crate::guard::log::{LogFile, learnt, take_logs};
+use crate::guard::switching::hooks_of;
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
@@ -297,6 +298,8 @@ pub fn train(
         trained.invariants.program = name.to_string_lossy().into_owned();
     }
     trained.invariants.colours.extend(options.colours.iter().cloned());
+    let hooks = hooks_of(&prepared.surveyed.survey, &school.images);
+    let met = hooks.values().fold(0_u64, |sum, hooks| sum.saturating_add(*hooks));
     let mut own_time = None;
     for number in 0..options.runs {
         if stop.is_set() {
@@ -310,10 +313,12 @@ pub fn train(
         let mut run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
         if let Some(run) = &mut run {
             let hits = run.sites.values().fold(0_u64, |sum, site| sum.saturating_add(site.hits));
-            if own_time.is_none() && hits > FELT {
+            let is_felt = hits > FELT || met.saturating_mul(HOOK_NS) > FELT * ACCESS_NS;
+            if own_time.is_none() && is_felt {
                 own_time = Some(school.own_time(stop)?);
             }
             run.time = own_time.unwrap_or(0);
+            run.hooks.clone_from(&hooks);
         }
         trained.add(outcome, options.schedules.strategy(number).is_some(), run);
         trained.elapsed = begin.elapsed();
