@@ -64,6 +64,43 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Two threads count, as often as the argument says.
+const COUNT: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static long counted;
+static void *count(void *arg) {
+    for (long i = 0; i < (long)arg; i++) {
+        counted++;
+        if (i < 10) usleep(100);
+    }
+    return arg;
+}
+int main(int argc, char **argv) {
+    long often = argc > 1 ? atol(argv[1]) : 10;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, count, (void *)often);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_lock_that_is_taken_far_more_often_than_it_was_is_given_up_and_named() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("prog.c"), COUNT).expect("written");
+    let sh = |code: i32, script: &str| lab.sh(code, script);
+    sh(0, "\"$S\" cc -O1 -g -pthread prog.c -o prog");
+    sh(0, "for i in 1 2 3; do \"$S\" record -- ./prog 10; done");
+    sh(0, "\"$S\" profile --out p .selvedge/runs/*/");
+    let few = sh(0, "\"$S\" enforce p -- ./prog 20");
+    assert!(few.stderr.contains(" enforced by 1 lock") && !few.stderr.contains("then given up"), "{}", few.stderr);
+    let run = sh(0, "\"$S\" enforce p -- ./prog 20000000");
+    assert!(run.stderr.contains("1 locks given up because waiting"), "{}", run.stderr);
+    assert!(run.stderr.contains("lock of counted") && run.stderr.contains("given up: it "), "{}", run.stderr);
+}
+
 #[test]
 fn a_lock_that_slows_a_program_down_is_given_up_and_named() {
     let lab = Lab::new();

@@ -7,7 +7,7 @@
 //! 16  most wait ns u64   24 locks u32       28  points u32 (numbered from 1)
 //! 32  points at u32      36 ids at u32      40  ids u32
 //! 44  calls at u32       48 calls u32       52  actions at u32   56 actions u32
-//! 60  patience u32: waiting may take one in so many parts of a run, see [`PATIENCE_NS`]; 0 for as much as it takes
+//! 60  patience u32: waiting, and work at hooks, may take one in so many parts of a run, see [`PATIENCE_NS`]; 0 for as much as it takes
 //! row, 24 bytes: returns u32 | first action u32 | before u32 | after u32 | function u32 | other u32
 //!     `before` actions from the first on are done before what the hook stands for, `after` further ones after it.
 //!     of points 1, 2, …: an access, a block, or a function's door; returns is 0
@@ -19,7 +19,8 @@
 //! ```
 //!
 //! The log is a file that stays mapped: `"SLVENLOG"`, version u32, locks u32, pid u32, from [`LOG_COUNTERS`] on the counters, and from
-//! [`LOG_WAITS`] on a row for each lock, 16 bytes: waits u32 | 1 where the lock was given up for what they took u32 | nanoseconds u64.
+//! [`LOG_WAITS`] on a row for each lock, 16 bytes: waits u32 | whether the lock was given up u32 | nanoseconds u64. It was given up for what these waits took
+//! ([`FOR_WAITING`]), or for what is done at its hooks ([`FOR_WORK`]).
 
 use crate::bytes::{array_at, slice_at, u32_at, u64_at};
 
@@ -35,9 +36,9 @@ pub const ROW: usize = 24;
 pub const ACTION: usize = 16;
 /// How long a thread waits for a lock at most, unless asked otherwise.
 pub const DEFAULT_WAIT_NS: u64 = 500_000_000;
-/// What waiting may take in any run, beside [`PATIENCE`].
+/// What waiting and work at hooks may take in any run, beside [`PATIENCE`].
 pub const PATIENCE_NS: u64 = 30_000_000;
-/// Waiting may take one in so many parts of a run, where that is limited.
+/// They may take one in so many parts of a run, where that is limited.
 pub const PATIENCE: u32 = 100;
 /// First bytes of a log.
 pub const LOG_MAGIC: [u8; 8] = *b"SLVENLOG";
@@ -47,6 +48,11 @@ pub const LOG_VERSION: u32 = 2;
 pub const LOG_WAITS: usize = 1024;
 /// Bytes of such a row.
 pub const LOG_WAIT: usize = 16;
+
+/// Why a lock was given up: for what waiting for it took.
+pub const FOR_WAITING: u32 = 1;
+/// For what is done at its hooks.
+pub const FOR_WORK: u32 = 2;
 
 /// Bytes of a log of so many locks.
 pub const fn log_size(locks: u32) -> usize {
@@ -85,8 +91,8 @@ counters! {
     NoRoom = "locks not taken because the thread held too many",
     /// Hooks in signal handlers that interrupted the runtime at work.
     Reentered = "hooks in signal handlers that interrupted the runtime at work; nothing was locked",
-    /// Locks that were given up because waiting for them took too long.
-    Costly = "locks given up because waiting for them took too much of the run",
+    /// Locks that were given up because waiting for them, or taking them, took too long.
+    Costly = "locks given up because waiting for them, or taking them, took too much of the run",
 }
 
 /// A point or a call.
@@ -232,6 +238,11 @@ impl<'a> Table<'a> {
 
     fn id(&self, id: u32) -> u32 {
         if id < self.ids { u32_at(self.bytes, self.ids_at + id as usize * 4).unwrap_or(0) } else { 0 }
+    }
+
+    /// Whether armed ids are points: nothing else is armed.
+    pub fn are_ids_points(&self) -> bool {
+        self.ids == 0
     }
 
     /// The point of an armed id; 0 where there is none.

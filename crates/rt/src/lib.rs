@@ -49,6 +49,7 @@ pub mod sink;
 pub mod spin;
 pub mod stacks;
 pub mod stream;
+pub mod switch;
 pub mod sys;
 pub mod thread_state;
 

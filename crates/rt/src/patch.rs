@@ -19,7 +19,7 @@ use crate::bodies::{self, Reached};
 use crate::modules::{Module, Probe};
 use crate::sink;
 use crate::sys::{self, flags};
-use crate::{detect, entry, gate};
+use crate::{detect, entry, gate, switch};
 
 /// Bytes of a thunk.
 const THUNK: usize = 16;
@@ -180,7 +180,8 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
         match thunk {
             Some(thunk) => {
                 let call = call(&site, at, thunk as u64);
-                let can_switch = matches!(hook.class, HookClass::Access { .. } | HookClass::Range { .. });
+                let can_switch =
+                    matches!(hook.class, HookClass::Access { .. } | HookClass::Range { .. } | HookClass::Block);
                 let switched = target.map(|(id, _)| id).filter(|id| can_switch && !detect::sections::has_part(*id));
                 let mut first = call;
                 if let Some(byte) = switched.and_then(|id| detect::switch::begins_with(id, call.bytes[0])) {
@@ -188,7 +189,7 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
                 }
                 if code.write(at, &first) {
                     if let Some(id) = switched {
-                        detect::switch::placed(id, at, &call);
+                        switch::placed(id, at, &call);
                     }
                     on += 1;
                 }

@@ -18,6 +18,7 @@ use selvedge_image::Loaded;
 use super::code::ReadBuild;
 use super::model::{Hook, Model};
 use super::table::{PointSpec, TableSpec};
+use super::thin::thin;
 use crate::arm::ImageSites;
 use crate::guard::keys::ImageFile;
 use crate::plan::ImageSpec;
@@ -166,6 +167,7 @@ impl Enforced {
                 self.point(door, target.0);
             });
         }
+        thin(self.points.values_mut().flat_map(BTreeMap::values_mut).chain(self.calls.values_mut()));
         self.tell_apart();
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use selvedge_events::bytes::{array_at, u32_at, u64_at};
-use selvedge_events::enforce::{COUNTERS, Counter, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX, LOG_WAIT, LOG_WAITS};
+use selvedge_events::enforce::{
+    COUNTERS, Counter, FOR_WAITING, FOR_WORK, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX, LOG_WAIT, LOG_WAITS,
+};
 use selvedge_events::plan::{Intervene, Observe};
 
 use super::compile::Enforced;
@@ -60,6 +62,8 @@ pub struct Waited {
     pub ns: u64,
     /// Processes that gave the lock up for that.
     pub given_up: u64,
+    /// Processes that gave it up because it is taken too often.
+    pub too_often: u64,
 }
 
 /// What was waited for locks, the longest first.
@@ -69,11 +73,15 @@ pub fn waited(logs: &Path) -> Vec<Waited> {
         for lock in 0..u32_at(&log, 12).unwrap_or(0) {
             let at = LOG_WAITS + lock as usize * LOG_WAIT;
             let row = (u32_at(&log, at), u32_at(&log, at + 4), u64_at(&log, at + 8));
-            let (Some(waits @ 1..), Some(given_up), Some(ns)) = row else { continue };
+            let (Some(waits), Some(given_up), Some(ns)) = row else { continue };
+            if waits == 0 && given_up == 0 {
+                continue;
+            }
             let sum = all.entry(lock).or_insert(Waited { lock, ..Waited::default() });
             sum.waits += u64::from(waits);
             sum.ns += ns;
-            sum.given_up += u64::from(given_up);
+            sum.given_up += u64::from(given_up == FOR_WAITING);
+            sum.too_often += u64::from(given_up == FOR_WORK);
         }
     }
     let mut all: Vec<Waited> = all.into_values().collect();

@@ -96,7 +96,16 @@ impl Enforced {
             let of = self.resolved.wanted.lock_of.iter().filter(|(_, lock)| lock.0 == one.lock);
             let names = self.names(&of.map(|(variable, _)| *variable).collect::<Vec<_>>());
             let times = if one.waits == 1 { "once".to_owned() } else { format!("{} times", one.waits) };
-            let end = if one.given_up > 0 { ", then given up: it slows the program down too much" } else { "" };
+            if one.waits == 0 {
+                return format!(
+                    "the lock of {names} was given up: it is taken so often that it slows the program down too much"
+                );
+            }
+            let end = match (one.given_up, one.too_often) {
+                (0, 0) => "",
+                (0, _) => ", then given up: it is taken so often that it slows the program down too much",
+                _ => ", then given up: it slows the program down too much",
+            };
             format!("waited {times}, {:.1} ms in all, for the lock of {names}{end}", one.ns as f64 / 1e6)
         };
         waited.iter().map(told).collect()

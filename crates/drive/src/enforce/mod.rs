@@ -15,3 +15,4 @@ pub mod model;
 pub mod profile;
 pub mod suppress;
 pub mod table;
+pub mod thin;

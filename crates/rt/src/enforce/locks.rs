@@ -26,6 +26,9 @@ const MOST_ESCAPES: u32 = 4;
 const GIVEN_UP: u32 = 1 << 16;
 /// Acquisitions that are counted at a time.
 const BATCH: u32 = 256;
+/// What is done to a lock at a hook takes about so long, counted for so many deeds at a time.
+const WORK_NS: u64 = 30;
+const WORK_BATCH: u32 = 512;
 
 /// Bytes of a lock.
 pub const SIZE: usize = size_of::<Lock>();
@@ -40,6 +43,8 @@ struct Lock {
     escapes: AtomicU32,
     /// How long threads have waited for it, in all.
     waited: AtomicU64,
+    /// How long what is done at its hooks has taken, about.
+    worked: AtomicU64,
 }
 
 static LOCKS: AtomicUsize = AtomicUsize::new(0);
@@ -48,8 +53,8 @@ static WAIT_NS: AtomicU64 = AtomicU64::new(0);
 /// The table's patience, and when the run began.
 static PATIENCE: AtomicU32 = AtomicU32::new(0);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
-/// How long threads have waited for locks that are still kept.
-static WAITED: AtomicU64 = AtomicU64::new(0);
+/// How long threads have waited for locks that are still kept, and worked at their hooks.
+static SPENT: AtomicU64 = AtomicU64::new(0);
 
 /// A slot that is held. `mode` is one more than the table's, 0 for a free slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,6 +93,13 @@ struct Slots {
     guard: AtomicU32,
     /// Slots in use, at most.
     top: AtomicU32,
+    /// The highest rank of those in use, or more: others give slots back without a look at it.
+    highest: AtomicU32,
+}
+
+/// Activations by how deep they are; one that is not known is deeper than all: it is over when anything else begins or ends.
+fn rank(activation: u32) -> u32 {
+    activation.wrapping_sub(1)
 }
 
 /// What a thread knows of its locks. All zeroes: nothing.
@@ -95,6 +107,10 @@ struct Slots {
 pub struct Own {
     slots: Slots,
     taken: u32,
+    /// How often something was done, since that was last counted.
+    worked: u32,
+    /// The lock that something was done to last.
+    last: u32,
     /// Where the hook's frame is while one of this thread is at work; else 0.
     pub at_work: usize,
     /// Hooks that have interrupted it.
@@ -240,6 +256,9 @@ impl Slots {
             return false;
         };
         cell.put(held);
+        // In a thread that holds nothing it is of slots that are gone.
+        let highest = if self.top.load(Ordering::Relaxed) == 0 { 0 } else { self.highest.load(Ordering::Relaxed) };
+        self.highest.store(highest.max(rank(slot.1)), Ordering::Relaxed);
         self.top.fetch_max(at as u32 + 1, Ordering::Relaxed);
         true
     }
@@ -253,7 +272,11 @@ impl Slots {
             }
             self.change(held.lock, || cell.put(Held::default()));
         }
-        let top = self.used().iter().rposition(|cell| cell.get().mode != 0).map_or(0, |at| at as u32 + 1);
+        let (mut top, mut highest) = (0, 0);
+        for (at, held) in (1..).zip(self.used().iter().map(Cell::get)).filter(|(_, held)| held.mode != 0) {
+            (top, highest) = (at, rank(held.activation).max(highest));
+        }
+        self.highest.store(highest, Ordering::Relaxed);
         self.top.store(top, Ordering::Relaxed);
     }
 
@@ -277,6 +300,23 @@ pub fn abandon(state: &ThreadState) {
 /// Whether a thread holds anything.
 pub fn holds(state: &ThreadState) -> bool {
     state.enforce.slots.top.load(Ordering::Relaxed) != 0
+}
+
+/// Whether a thread holds slots of activations from a depth on, or of none.
+pub fn holds_from(state: &ThreadState, depth: u32) -> bool {
+    holds(state) && state.enforce.slots.highest.load(Ordering::Relaxed) >= depth
+}
+
+/// Gives back the slots of activations from a depth on, and of none.
+pub fn release_from(state: &ThreadState, depth: u32) {
+    if holds_from(state, depth) {
+        release(state, |held| rank(held.activation) >= depth);
+    }
+}
+
+/// Whether a lock is still taken.
+pub fn is_kept(number: u32) -> bool {
+    get(number).is_some_and(Lock::is_kept)
 }
 
 /// Gives slots back.
@@ -376,7 +416,7 @@ fn wait(
         let so_far = now.saturating_sub(begun);
         if lock.is_kept() {
             // In this order, so that what a lock that is given up takes out of the sum is in it.
-            WAITED.fetch_add(so_far - told, Ordering::Relaxed);
+            SPENT.fetch_add(so_far - told, Ordering::Relaxed);
             lock.waited.fetch_add(so_far - told, Ordering::Release);
             told = so_far;
             keep_patience(now);
@@ -399,23 +439,49 @@ fn wait(
     done
 }
 
-/// Gives up the lock that was waited for longest, where waiting has taken more than its part of the run.
+/// The thread does something to a lock.
+pub fn acted(state: &mut ThreadState, lock: u32) {
+    state.enforce.last = lock;
+    state.enforce.worked += 1;
+}
+
+/// The thread has done what there was to do at a hook. Of many deeds the last one's lock stands for all.
+pub fn worked(state: &mut ThreadState) {
+    state.enforce.worked += 1;
+    if state.enforce.worked < WORK_BATCH {
+        return;
+    }
+    let deeds = core::mem::take(&mut state.enforce.worked);
+    let limited = PATIENCE.load(Ordering::Relaxed) != 0 && !gate::is_on() && !sink::is_sealed();
+    if let Some(lock) = get(state.enforce.last).filter(|lock| limited && lock.is_kept()) {
+        let ns = u64::from(deeds) * WORK_NS;
+        SPENT.fetch_add(ns, Ordering::Relaxed);
+        lock.worked.fetch_add(ns, Ordering::Release);
+        keep_patience(sys::clock_ns(MONOTONIC));
+    }
+}
+
+/// Gives up the lock that took most, where waiting and what is done at hooks have taken more than their part of the run.
 fn keep_patience(now: u64) {
     let patience = u64::from(PATIENCE.load(Ordering::Relaxed));
     let run = now.saturating_sub(BEGUN.load(Ordering::Relaxed));
     let Some(part) = run.checked_div(patience) else { return };
-    if WAITED.load(Ordering::Relaxed) <= PATIENCE_NS + part {
+    if SPENT.load(Ordering::Relaxed) <= PATIENCE_NS + part {
         return;
     }
     let kept = (0..COUNT.load(Ordering::Relaxed)).filter_map(|number| Some((number, get(number)?)));
-    let longest = kept.filter(|(_, lock)| lock.is_kept()).max_by_key(|(_, lock)| lock.waited.load(Ordering::Relaxed));
+    let spent = |lock: &Lock| (lock.waited.load(Ordering::Acquire), lock.worked.load(Ordering::Acquire));
+    let total = |lock: &Lock| spent(lock).0.saturating_add(spent(lock).1);
+    let most = kept.filter(|(_, lock)| lock.is_kept()).max_by_key(|(_, lock)| total(lock));
     // Of several threads that come to this one gives the lock up.
-    if let Some((number, lock)) = longest
+    if let Some((number, lock)) = most
         && lock.escapes.fetch_max(GIVEN_UP, Ordering::Relaxed) < MOST_ESCAPES
     {
-        WAITED.fetch_sub(lock.waited.load(Ordering::Acquire), Ordering::Relaxed);
-        log::given_up(number);
+        let (waited, worked) = spent(lock);
+        SPENT.fetch_sub(waited.saturating_add(worked), Ordering::Relaxed);
+        log::given_up(number, waited >= worked);
         lock.ring();
+        super::quieten();
     }
 }
 
@@ -467,6 +533,7 @@ mod tests {
             waiters: AtomicU32::new(0),
             escapes: AtomicU32::new(0),
             waited: AtomicU64::new(0),
+            worked: AtomicU64::new(0),
         }
     }
 
@@ -497,6 +564,16 @@ mod tests {
         assert_eq!((slots.mode(7), slots.mode(8)), (1, 2));
         slots.give(&mut |held| held.activation == 1);
         assert_eq!((slots.mode(7), slots.mode(8), slots.top.load(Ordering::Relaxed)), (0, 0, 0));
+        // The deepest activation is known, and one that is not known is the deepest.
+        for (slot, highest) in [((1, 3), 2), ((1, 2), 2), ((1, 0), u32::MAX)] {
+            assert!(slots.set(7, slot, 1));
+            assert_eq!(slots.highest.load(Ordering::Relaxed), highest);
+        }
+        slots.give(&mut |held| rank(held.activation) >= 2);
+        assert_eq!((slots.highest.load(Ordering::Relaxed), slots.mode(7)), (1, 1));
+        slots.give(&mut |_| true);
+        assert!(slots.set(7, (1, 1), 1) && slots.highest.load(Ordering::Relaxed) == 0);
+        slots.give(&mut |_| true);
         let room = (0..MOST as u32).filter(|slot| slots.set(1, (*slot, 0), 1)).count();
         assert_eq!((room, slots.set(2, (0, 0), 1)), (MOST, false));
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::enforce::{
-    Counter, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX, LOG_VERSION, LOG_WAIT, LOG_WAITS, log_size,
+    Counter, FOR_WAITING, FOR_WORK, LOG_COUNTERS, LOG_MAGIC, LOG_PREFIX, LOG_VERSION, LOG_WAIT, LOG_WAITS, log_size,
 };
 
 use crate::guard::log::create;
@@ -45,11 +45,11 @@ pub fn waited(lock: u32, ns: u64) {
     }
 }
 
-/// A lock was given up for what waiting took.
-pub fn given_up(lock: u32) {
+/// A lock was given up for what waiting took, or what is done at its hooks.
+pub fn given_up(lock: u32, for_waiting: bool) {
     count(Counter::Costly, 1);
     if let Some(row) = row(lock) {
-        half(row + 4).store(1, Ordering::Relaxed);
+        half(row + 4).store(if for_waiting { FOR_WAITING } else { FOR_WORK }, Ordering::Relaxed);
     }
 }
 

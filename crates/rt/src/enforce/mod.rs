@@ -15,18 +15,23 @@
 //! them and nobody else can run; that is coarser than the paper's chain of waiters, and never needs to know who holds what.
 //!
 //! Nothing here makes a program hang: a wait is bounded, and the thread goes on without the lock (an *escape*, counted). Nor may waiting
-//! take more than its part of a free run, where the table has a *patience*: then the lock that was waited for longest is given up, and said.
+//! take more than its part of a free run, where the table has a *patience*: then the lock that took most is given up, and said. What is done at
+//! hooks counts like waiting, by samples.
+//!
+//! Most hooks have nothing to do, and must find that out quickly: calls are known by a filter, and what a thread holds by its innermost activation.
 
 pub mod locks;
 pub mod log;
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::enforce::{Action, Counter, Row, Table};
 use selvedge_events::interpose::Slot;
+use selvedge_events::plan::Observe;
 
+use crate::switch::{self, Switches};
 use crate::thread_state::{self, ThreadState};
-use crate::{arch, modules, sys};
+use crate::{arch, gate, modules, sink, sys};
 pub use locks::Own;
 
 /// Hooks that may interrupt one at work before its frame is taken for gone.
@@ -50,6 +55,15 @@ fn table() -> Option<&'static Table<'static>> {
     (at != 0).then(|| unsafe { &*(at as *const Table<'static>) })
 }
 
+/// Bits of return addresses that calls of the table have: what has none of them is no such call.
+static CALLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// The word and the bit of a return address, as an offset in the executable.
+fn bit_of(returns: u32) -> (&'static AtomicU64, u64) {
+    let hash = returns.wrapping_mul(0x9e37_79b1) >> 20;
+    (&CALLS[hash as usize / 64 % CALLS.len()], 1 << (hash % 64))
+}
+
 /// Takes a table into use, or says why not.
 pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static str> {
     let Some(parsed) = Table::parse(payload) else { return Err("its table is damaged") };
@@ -67,6 +81,13 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     // SAFETY: fresh pages of ours.
     unsafe { (page as *mut Table<'static>).write(parsed) };
     locks::begin(page + locks_at, &parsed);
+    if parsed.are_ids_points() && sink::observe() == Observe::Nothing && !gate::control::is_open() {
+        switch::begin(parsed.points + 1);
+    }
+    for number in 0..parsed.calls {
+        let (word, bit) = bit_of(parsed.call(number).returns);
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     TABLE.store(page, Ordering::Release);
@@ -112,6 +133,7 @@ fn work(work: impl FnOnce(&mut ThreadState, &'static Table<'static>)) {
     }
     work(state, table);
     set_at_work(state, 0);
+    locks::worked(state);
 }
 
 fn set_at_work(state: &mut ThreadState, at_work: usize) {
@@ -162,10 +184,20 @@ fn after(state: &mut ThreadState, table: &Table<'_>, row: Row, activation: u32) 
 
 fn act(state: &mut ThreadState, action: Action, activation: u32) {
     let Action { what, mode, lock, slot } = action;
+    locks::acted(state, lock);
     match what {
         0 => locks::release(state, |held| held.lock == lock && held.slot == slot && held.activation == activation),
         1 => locks::weaken(state, lock, (slot, activation), mode),
         _ => locks::acquire(state, lock, (slot, activation), mode),
+    }
+}
+
+/// Locks were given up: sites at which nothing is left to do are switched off. Where sites have other purposes, too, there are no switches.
+#[cold]
+fn quieten() {
+    let (Some(table), Some(switches)) = (table(), Switches::open()) else { return };
+    for point in (1..=table.points).filter(|point| is_idle(table, table.point(*point))) {
+        switches.switch(point, false);
     }
 }
 
@@ -199,6 +231,9 @@ pub fn access(id: u32) {
 
 #[inline(never)]
 fn at(id: u32) {
+    if table().is_none_or(|table| !is_due(0) && is_idle(table, table.point(table.point_of(id)))) {
+        return;
+    }
     work(|state, table| {
         let (point, row) = choose(state, table, table.point_of(id));
         if row.before + row.after == 0 {
@@ -213,18 +248,50 @@ fn at(id: u32) {
     });
 }
 
+/// Whether a thread has something to do that is not of the hook that it is at: what is pending, or slots of activations from a depth on, which
+/// are gone; from 0 on, any slot at all.
+fn is_due(depth: u32) -> bool {
+    thread_state::current().is_some_and(|state| state.enforce.pending != 0 || locks::holds_from(state, depth))
+}
+
+/// Whether nothing is to be done at a point or a call by a thread that holds nothing.
+fn is_idle(table: &Table<'_>, row: Row) -> bool {
+    let mut actions = (row.first..row.first + row.before + row.after).map(|number| table.action(number));
+    row.other == 0 && !actions.any(|action| locks::is_kept(action.lock))
+}
+
 /// The call that returns to a code address.
 fn call_to(table: &Table<'_>, pc: u64) -> Option<Row> {
     let offset = u32::try_from(pc.checked_sub(modules::executable_base())?).ok()?;
+    let (word, bit) = bit_of(offset);
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        return None;
+    }
     table.call_to(offset).map(|number| table.call(number))
+}
+
+/// Whether a thread has nothing to do at a call that returns to `pc`, as far as slots below a depth go.
+fn passes(pc: u64, depth: u32) -> bool {
+    if is_due(depth) {
+        return false;
+    }
+    table().is_none_or(|table| call_to(table, pc).is_none_or(|row| !is_due(0) && is_idle(table, row)))
+}
+
+/// How many activations the thread has.
+fn depth() -> u32 {
+    thread_state::current().map_or(0, |state| state.depth)
 }
 
 /// A function was entered by the call that returns to `pc`; its frame is the topmost.
 pub fn entered(pc: u64) {
+    if passes(pc, depth().saturating_sub(1)) {
+        return;
+    }
     work(|state, table| {
         let depth = state.depth.saturating_sub(1);
         // What was there before has been left without a word; so has what has no activation, which calls nothing.
-        locks::release(state, |held| held.activation > depth || held.activation == 0);
+        locks::release_from(state, depth);
         if let Some(row) = call_to(table, pc) {
             state.depth = depth;
             let activation = activation(state, table, row.function);
@@ -236,9 +303,12 @@ pub fn entered(pc: u64) {
 
 /// A function was left that the call which returns to `pc` had entered; its frame is gone.
 pub fn left(pc: u64) {
+    if passes(pc, depth()) {
+        return;
+    }
     work(|state, table| {
         let depth = state.depth;
-        locks::release(state, |held| held.activation > depth || held.activation == 0);
+        locks::release_from(state, depth);
         if let Some(row) = call_to(table, pc) {
             let activation = activation(state, table, row.function);
             after(state, table, row, activation);
@@ -267,8 +337,14 @@ fn is_wait(slot: u16) -> bool {
 
 /// An interposed function that may block is called.
 pub fn pend(slot: u16, pc: usize) {
+    if passes(pc as u64, if is_wait(slot) { 0 } else { u32::MAX }) {
+        if let Some(state) = thread_state::current() {
+            state.enforce.call = 0;
+        }
+        return;
+    }
     work(|state, table| {
-        locks::release(state, |held| held.activation == 0);
+        locks::release_from(state, u32::MAX);
         let row = call_to(table, pc as u64);
         if let Some(row) = row {
             let activation = activation(state, table, row.function);
@@ -284,6 +360,9 @@ pub fn pend(slot: u16, pc: usize) {
 
 /// It returned.
 pub fn unpend() {
+    if thread_state::current().is_some_and(|state| state.enforce.call == 0 && state.enforce.pending == 0) {
+        return;
+    }
     work(|state, table| {
         let pc = core::mem::take(&mut state.enforce.call);
         if pc != 0
@@ -298,7 +377,7 @@ pub fn unpend() {
 /// Something happens that has no actions of its own.
 #[inline]
 pub fn event() {
-    if is_on() {
+    if is_on() && thread_state::current().is_some_and(|state| state.enforce.pending != 0) {
         work(|_, _| {});
     }
 }
