@@ -278,14 +278,10 @@ fn passes(pc: u64, depth: u32) -> bool {
     table().is_none_or(|table| call_to(table, pc).is_none_or(|row| !is_due(0) && is_idle(table, row)))
 }
 
-/// How many activations the thread has.
-fn depth() -> u32 {
-    thread_state::current().map_or(0, |state| state.depth)
-}
-
 /// A function was entered by the call that returns to `pc`; its frame is the topmost.
 pub fn entered(pc: u64) {
-    if passes(pc, depth().saturating_sub(1)) {
+    // A thread that is not known yet becomes so at its first entry.
+    if thread_state::current().is_some_and(|state| passes(pc, state.depth.saturating_sub(1))) {
         return;
     }
     work(|state, table| {
@@ -303,7 +299,7 @@ pub fn entered(pc: u64) {
 
 /// A function was left that the call which returns to `pc` had entered; its frame is gone.
 pub fn left(pc: u64) {
-    if passes(pc, depth()) {
+    if thread_state::current().is_some_and(|state| passes(pc, state.depth)) {
         return;
     }
     work(|state, table| {
