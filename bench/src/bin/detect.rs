@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use selvedge_bench::columns::{Build, Column, Compiler, Tools};
 use selvedge_bench::detect::corpus::{self, Amounts};
+use selvedge_bench::detect::healing::{self, HealRow};
 use selvedge_bench::detect::page::Detections;
-use selvedge_bench::detect::{cost, healing, table};
+use selvedge_bench::detect::{cost, table};
 use selvedge_bench::error::{BenchError, Result, exit_code, tool};
-use selvedge_bench::explore::workshop::Workshop;
+use selvedge_bench::explore::workshop::{Workshop, each, side_by_side};
 use selvedge_bench::machine::Machine;
 use selvedge_bench::measure::measure_in;
 use selvedge_bench::options::Options as Measuring;
@@ -25,7 +26,7 @@ usage: detect [--only PROGRAM[,PROGRAM]] [--part PART[,PART]] [--runs N] [--corr
   --part     these parts only: kernels correct real healing costs (default: all but costs)
   --runs     runs of each kernel within which its race must be seen (default 20)
   --correct  runs of each correct program and fixed twin (default 1000)
-  --minutes  most minutes for all of these together; the page says how many runs were made (default 12)
+  --minutes  most minutes for all of these together; the page says how many runs were made (default 20)
   --schedules  schedules of each program with each kind of healing (default 1000)
   --table    runs of each cell of Table 2 (default 10)
   --tsan     runs of each kernel under each ThreadSanitizer (default 5)
@@ -59,7 +60,7 @@ fn options() -> Result<Option<Options>> {
         amounts: Amounts {
             runs: 20,
             correct_runs: 1000,
-            correct_seconds: 12 * 60,
+            correct_seconds: 20 * 60,
             schedules: 1000,
             table_runs: 10,
             tsan_runs: 5,
@@ -148,35 +149,40 @@ fn run() -> Result<()> {
         }
     }
     if part("correct") {
-        let start = Instant::now();
         let all = correct_programs();
-        for (number, (source, variant)) in all.iter().enumerate() {
-            // What is left of the time, in equal parts.
-            let time = Duration::from_secs(options.amounts.correct_seconds.into()).saturating_sub(start.elapsed());
-            let limit = time / u32::try_from(all.len() - number).unwrap_or(u32::MAX);
-            match corpus::correct(source, *variant, &workshop, &options.work, &options.amounts, limit) {
-                Ok(row) => {
-                    eprintln!("{}: {} runs, {} failed, {} reports", row.name, row.runs, row.failed, row.reports.len());
-                    page.correct.push(row);
-                }
+        let rounds = u32::try_from(all.len().div_ceil(corpus::CORRECT_BESIDE).max(1)).unwrap_or(u32::MAX);
+        let limit = Duration::from_secs(options.amounts.correct_seconds.into()) / rounds;
+        let rows = side_by_side(corpus::CORRECT_BESIDE, &all, |(source, variant)| {
+            let row = corpus::correct(source, *variant, &workshop, &options.work, &options.amounts, limit);
+            if let Ok(row) = &row {
+                eprintln!("{}: {} runs, {} failed, {} reports", row.name, row.runs, row.failed, row.reports.len());
+            }
+            row
+        });
+        for ((source, _), row) in all.iter().zip(rows) {
+            match row {
+                Ok(row) => page.correct.push(row),
                 Err(error) => failed(source.name, &error),
             }
         }
     }
     if part("healing") {
         let schedules = u64::from(options.amounts.schedules);
-        let kernels = corpus.kernels.iter().filter(|kernel| wants(&kernel.name));
-        let rows = kernels.map(|kernel| (kernel.name.as_str(), healing::kernel(kernel, &workshop, schedules)));
+        let told = |row: Result<HealRow>| {
+            if let Ok(row) = &row {
+                let with: Vec<String> = row.with.iter().map(|ends| format!("{:.1} %", ends.percent())).collect();
+                eprintln!("{}: {:.1} % fail, healed {}", row.name, row.without.percent(), with.join(", "));
+            }
+            row
+        };
+        let kernels: Vec<&Kernel> = corpus.kernels.iter().filter(|kernel| wants(&kernel.name)).collect();
+        let buggy = each(&kernels, |kernel| told(healing::kernel(kernel, &workshop, schedules)));
         let all = correct_programs();
-        let correct =
-            all.iter().map(|(source, variant)| (source.name, healing::correct(source, *variant, &workshop, schedules)));
-        for (name, row) in rows.chain(correct) {
+        let correct = each(&all, |(source, variant)| told(healing::correct(source, *variant, &workshop, schedules)));
+        let names = kernels.iter().map(|kernel| kernel.name.as_str()).chain(all.iter().map(|(source, _)| source.name));
+        for (name, row) in names.zip(buggy.into_iter().chain(correct)) {
             match row {
-                Ok(row) => {
-                    let with: Vec<String> = row.with.iter().map(|ends| format!("{:.1} %", ends.percent())).collect();
-                    eprintln!("{}: {:.1} % fail, healed {}", row.name, row.without.percent(), with.join(", "));
-                    page.healing.push(row);
-                }
+                Ok(row) => page.healing.push(row),
                 Err(error) => failed(name, &error),
             }
         }

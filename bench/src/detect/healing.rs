@@ -18,7 +18,7 @@ use crate::explore::find::WAYS;
 use crate::explore::workshop::Workshop;
 
 /// Most time of one cell: a program that hangs is slow.
-const CELL_LIMIT: Duration = Duration::from_secs(6);
+const CELL_LIMIT: Duration = Duration::from_secs(45);
 
 /// How the schedules of a program ended.
 #[derive(Debug, Clone, Copy, Default, Serialize)]

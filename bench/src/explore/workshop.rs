@@ -137,9 +137,13 @@ impl Workshop {
 
 /// Does something for every item, as many at a time as there are processors, and keeps the order.
 pub fn each<T: Sync, R: Send>(items: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    side_by_side(std::thread::available_parallelism().map_or(1, usize::from), items, act)
+}
+
+/// The same, so many at a time.
+pub fn side_by_side<T: Sync, R: Send>(workers: usize, items: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

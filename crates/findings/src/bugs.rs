@@ -220,7 +220,10 @@ impl<'a> Met<'a> {
 }
 
 /// What makes one finding say more than another; less is better, and no two findings that differ are alike.
-type Evidence = ((bool, Reverse<u8>, u8, bool, u8, u64), (String, Kind, Option<String>, String));
+type Evidence = ((bool, Reverse<u8>, u8, bool, bool, u8, u64), (String, Kind, Option<String>, String));
+
+/// Switches of a schedule that can still be followed by eye.
+const FEW: u64 = 6;
 
 fn evidence(finding: &Finding) -> Evidence {
     let status = match finding.status {
@@ -238,8 +241,8 @@ fn evidence(finding: &Finding) -> Evidence {
         Kind::DataRace => 5,
     };
     let switches = finding.switches.unwrap_or(u64::MAX);
-    let worth =
-        (!finding.is_error(), Reverse(severity(finding.harm)), status, finding.proved.is_none(), kind, switches);
+    let harm = Reverse(severity(finding.harm));
+    let worth = (!finding.is_error(), harm, status, switches > FEW, finding.proved.is_none(), kind, switches);
     let same = format!("{:?} {:?}", finding.clip, finding.accesses);
     (worth, (finding.id.clone(), finding.kind, finding.pattern.clone(), same))
 }

@@ -7,6 +7,7 @@
 //!
 //! Cannot see: bindings of an image without section headers; retpoline stubs.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -315,10 +316,9 @@ impl Image {
         Some((section.vaddr.checked_sub(self.base)?, self.bytes.get(section.file.clone())?))
     }
 
-    /// The bytes of a section that need not be loaded; none where there is no such section.
-    pub(crate) fn section_bytes(&self, name: &str) -> &[u8] {
-        let section = self.elf.sections.iter().find(|section| section.name == name);
-        section.and_then(|section| self.bytes.get(section.file.clone())).unwrap_or_default()
+    /// The bytes of a debug section, decompressed; none where there is no such section.
+    pub(crate) fn debug_bytes(&self, name: &str) -> Cow<'_, [u8]> {
+        self.elf.debug_section(&self.bytes, name).and_then(Result::ok).unwrap_or_default()
     }
 
     /// Executable sections without the stubs, in address order, overlaps cut away: the sum of their

@@ -35,6 +35,8 @@ pub struct IndexSummary {
     pub sites: u32,
     /// Functions that have a body without hooks, too.
     pub two_bodies: u32,
+    /// Whether functions have two bodies and nothing says any more which is whose: sites cannot be reached.
+    pub bodies_lost: bool,
     /// Sites by class of hook; classes without sites are absent.
     pub by_class: BTreeMap<&'static str, u32>,
     /// What the search could not use.
@@ -84,6 +86,7 @@ pub fn index(path: &Path) -> Result<IndexSummary, IndexError> {
         build_id: image.build_id().iter().map(|byte| format!("{byte:02x}")).collect(),
         sites: u32::try_from(sites.entries.len()).unwrap_or(u32::MAX),
         two_bodies: u32::try_from(sites.reach.bodies.len()).unwrap_or(u32::MAX),
+        bodies_lost: sites.bodies_lost,
         by_class,
         counters: sites.counters,
         changed,

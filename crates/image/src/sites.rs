@@ -49,6 +49,8 @@ pub struct Sites {
     pub entries: Vec<Entry>,
     /// How they are reached.
     pub reach: Reach,
+    /// Whether functions have two bodies and nothing says any more which is whose.
+    pub bodies_lost: bool,
     /// What was left out.
     pub counters: SiteCounters,
 }
@@ -132,6 +134,7 @@ pub fn find_sites_in(image: &Image, functions: &Functions) -> Sites {
     sites.entries.sort_unstable_by_key(|entry| entry.offset);
     sites.entries.dedup_by_key(|entry| entry.offset);
     sites.reach = Reach::new(image, functions, &sites.entries);
+    sites.bodies_lost = sites.reach.is_lost(image, functions, &sites.entries);
     sites
 }
 

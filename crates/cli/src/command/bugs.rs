@@ -239,12 +239,9 @@ impl Bugs {
         if self.shown.len() > MOST {
             writeln!(out, "\n     and {} more below", self.shown.len() - MOST)?;
         }
-        if let Some(clip) = self.shown.iter().find_map(|bug| bug.lead.clip.as_deref()) {
-            let clip = printable(clip);
-            writeln!(
-                out,
-                "\nNext: read the report below; `selvedge replay {clip} --gdb` stops in it with a debugger."
-            )?;
+        if let Some(replay) = self.shown.iter().find_map(|bug| bug.lead.replay.as_deref()) {
+            let replay = printable(replay);
+            writeln!(out, "\nNext: read the report below; `{replay} --gdb` stops in it with a debugger.")?;
         }
         writeln!(out)
     }

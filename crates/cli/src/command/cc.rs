@@ -5,7 +5,7 @@ use std::path::Path;
 
 use selvedge_drive::build::{Driver, Environment, Exit, Wrapper};
 
-use crate::messages::Failure;
+use crate::messages::{Failure, note};
 use crate::runtime;
 
 /// Is the compiler, for these arguments.
@@ -18,7 +18,13 @@ pub(crate) fn compile(driver: Driver, args: &[OsString]) -> Result<Exit, Failure
     let runtime = runtime::unpack().map_err(|error| Failure::internal(&error))?;
     let own_executable = std::env::current_exe().unwrap_or_default();
     let mut post_link = |image: &Path| -> Result<(), Box<dyn std::error::Error>> {
-        selvedge_image::index(image)?;
+        if selvedge_image::index(image)?.bodies_lost {
+            note(&format!(
+                "warning: objects of `{}` were stripped before they were linked: their hooks cannot be switched on; keep debug \
+                 information until after the link, or compile with SELVEDGE_BODIES=one",
+                image.display()
+            ));
+        }
         Ok(())
     };
     let wrapper = Wrapper {

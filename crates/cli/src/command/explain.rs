@@ -17,6 +17,7 @@ use selvedge_report::columns::ColumnOptions;
 use selvedge_report::critical::{CriticalPair, Deciding, switch_numbers, write_pair};
 use selvedge_report::hang::{Hang, write_hang};
 use selvedge_report::interleaving::{Excerpt, write_interleaving};
+use selvedge_report::shell::quoted;
 use selvedge_sched::LoggedPoint;
 use selvedge_trace::Run;
 
@@ -170,8 +171,15 @@ pub(crate) fn again(clip: &Clip, path: &Path, interventions: &Interventions) -> 
     } else {
         lines.push(format!("Schedule: {} switches, {} of them preemptive", clip.script.len(), clip.preemptions()));
     }
-    lines.push(format!("Again:    selvedge replay {}{}", path.display(), interventions.again));
+    lines.push(format!("Again:    {}{}", replay_command(path), interventions.again));
     lines
+}
+
+/// The command that replays a clip, to be pasted where this one runs.
+pub(crate) fn replay_command(path: &Path) -> String {
+    let here = std::env::current_dir().and_then(|dir| dir.canonicalize());
+    let below = here.ok().and_then(|here| path.strip_prefix(here).ok());
+    format!("selvedge replay {}", quoted(&below.unwrap_or(path).to_string_lossy()))
 }
 
 /// Where the smaller clip of a clip goes.

@@ -74,7 +74,7 @@ pub(crate) fn run(args: ExploreArgs) -> Result<u8, Failure> {
         lines.extend(explain::again(clip, &path, &options.interventions));
         let mut explained = explain::explain(clip, &options.interventions, small.as_ref(), &lines, args.timeout)?;
         explained.finding.clip = Some(path.display().to_string());
-        explained.finding.replay = Some(format!("selvedge replay {}{}", path.display(), options.interventions.again));
+        explained.finding.replay = Some(format!("{}{}", explain::replay_command(&path), options.interventions.again));
         if !outlet.hides(&explained.finding) {
             outlet.show(&explained.text)?;
         }

@@ -160,7 +160,7 @@ fn harmful(
     finding.status = Status::Confirmed;
     finding.harm = explained.finding.harm;
     finding.clip = Some(path.display().to_string());
-    finding.replay = Some(format!("selvedge replay {}", path.display()));
+    finding.replay = Some(explain::replay_command(&path));
     Ok((explained.text, finding))
 }
 

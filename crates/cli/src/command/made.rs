@@ -146,7 +146,7 @@ fn keep(finding: &mut Finding, clip: &Clip, clips: &Path, program: &str) -> Resu
     clip.save(&path).map_err(|error| Failure::usage(&error))?;
     told_by(finding, clip);
     finding.clip = Some(path.display().to_string());
-    finding.replay = Some(format!("selvedge replay {}", path.display()));
+    finding.replay = Some(explain::replay_command(&path));
     Ok(explain::again(clip, &path, &Interventions::default()))
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn failed(
         let explain::Explained { text, mut finding } =
             explain::explain(&small.clip, &none, Some(&small), &lines, timeout)?;
         finding.clip = Some(path.display().to_string());
-        finding.replay = Some(format!("selvedge replay {}", path.display()));
+        finding.replay = Some(explain::replay_command(&path));
         finding.failure = Some(signature.detail.clone());
         if !outlet.hides(&finding) {
             bugs.add_failure(finding, text, small.clip.wrong.as_ref().map(|wrong| wrong.words.clone()));

@@ -107,7 +107,7 @@ pub(crate) fn note_failed(hunted: &Hunted, clips: &Path) -> Result<(), Failure> 
         run.clip.save(&path).map_err(|error| Failure::usage(&error))?;
         let alike = hunted.recorded.iter().filter(|other| other.clip.signature() == run.clip.signature()).count();
         let runs = if alike == 1 { "1 recorded run".to_owned() } else { format!("{alike} recorded runs") };
-        note(&format!("{runs} failed without being made to ({wrong}): selvedge replay {}", path.display()));
+        note(&format!("{runs} failed without being made to ({wrong}): {}", explain::replay_command(&path)));
     }
     Ok(())
 }

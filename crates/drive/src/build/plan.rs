@@ -259,7 +259,7 @@ fn link(
     let linked = line.product != Product::Relocatable;
     let hosted = line.product == Product::Executable && line.hosted_link;
     let object = if hosted { &runtime.object } else { &runtime.shared_stub };
-    let kept = without_thread_runtime(expanded);
+    let kept = without_stripping(&without_thread_runtime(expanded));
     // Response files are opened up only if something in them has to go.
     out.extend_from_slice(if kept.len() == expanded.len() && kept == expanded { args } else { &kept });
     // libtool finds our object in a trial link and then names it itself.
@@ -339,6 +339,37 @@ pub(super) fn without_thread_runtime(args: &[OsString]) -> Vec<OsString> {
     out
 }
 
+/// Takes out what has the linker leave out symbols and debug information: reports are told by them, and which function is
+/// whose body.
+fn without_stripping(args: &[OsString]) -> Vec<OsString> {
+    const STRIPS: [&str; 4] = ["-s", "-S", "--strip-all", "--strip-debug"];
+    let strips = |word: &OsStr| STRIPS.iter().any(|strip| word == *strip);
+    let mut out: Vec<OsString> = Vec::with_capacity(args.len());
+    let mut words = args.iter().peekable();
+    while let Some(arg) = words.next() {
+        let is_for_linker = arg == "-Xlinker";
+        if is_for_linker && words.next_if(|word| strips(word)).is_some() || arg == "-s" {
+            continue;
+        }
+        let value = is_for_linker || arg.to_str().is_some_and(|arg| super::options::SEPARATE.contains(&arg));
+        let Some(list) = arg.as_bytes().strip_prefix(b"-Wl,") else {
+            out.push(arg.clone());
+            out.extend(value.then(|| words.next().cloned()).flatten());
+            continue;
+        };
+        let list: Vec<&[u8]> = list.split(|byte| *byte == b',').collect();
+        let kept: Vec<&[u8]> = list.iter().copied().filter(|word| !strips(OsStr::from_bytes(word))).collect();
+        if kept.len() == list.len() {
+            out.push(arg.clone());
+        } else if !kept.is_empty() {
+            let mut option = OsString::from("-Wl,");
+            option.push(OsStr::from_bytes(&kept.join(&b',')));
+            out.push(option);
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::args::classify;
@@ -391,6 +422,8 @@ mod tests {
             ("-fsanitize=thread,undefined x.o -ltsan", format!("-fsanitize=undefined x.o -Xlinker RT {EXE}")),
             ("x.c", format!("x.c -Xlinker RT -specs=SPECS -fsanitize-coverage=trace-pc {REST} {EXE}")),
             ("-fno-sanitize=thread x.c", format!("-fno-sanitize=thread x.c -Xlinker RT {EXE}")),
+            ("-s -Wl,-S -Wl,-z,now,--strip-all -Xlinker -s x.o", format!("-Wl,-z,now x.o -Xlinker RT {EXE}")),
+            ("-o -s x.o", format!("-o -s x.o -Xlinker RT {EXE}")),
             ("-shared x.o", "-shared x.o -Xlinker STUB -Wl,--build-id=sha1".to_owned()),
             (
                 "-shared -nostdlib crti.o x.o -lc",

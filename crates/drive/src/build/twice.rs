@@ -57,7 +57,10 @@ const ONCE: &[&str] = &[
 ];
 
 /// Options of a command that writes dependencies.
-const DEPENDENCIES: &[&str] = &["-M", "-Wp,-M"];
+const DEPENDENCIES: &[&str] = &["-M", "-Wp,-M", "--write-dependencies", "--write-user-dependencies"];
+
+/// Files that can be read only once.
+const STREAMS: &[&str] = &["/dev/fd/", "/dev/stdin", "/proc/self/fd/"];
 
 /// Options of a command that tells its steps: whoever asks how a program is linked reads the steps of one command.
 const TELLS: [&str; 2] = ["-v", "--verbose"];
@@ -87,6 +90,9 @@ pub(super) fn applies(args: &[OsString], line: &CommandLine, compiler: CompilerI
         let starts = |arg: &OsString| words.iter().any(|word| arg.as_bytes().starts_with(word.as_bytes()));
         args.iter().any(starts)
     };
+    let is_stream = |arg: &OsString| {
+        STREAMS.iter().any(|name| arg.as_bytes().windows(name.len()).any(|part| part == name.as_bytes()))
+    };
     let sources = || line.inputs.iter().filter(|input| input.language.is_instrumentable());
     let shape = match line.action {
         Action::Compile => line.inputs.len() == 1,
@@ -102,6 +108,7 @@ pub(super) fn applies(args: &[OsString], line: &CommandLine, compiler: CompilerI
         && sources().all(|input| input.language != Language::Header && input.path.as_os_str() != "-")
         && !(line.lto && compiler.family == Family::Clang)
         && !has(ONCE)
+        && !args.iter().any(is_stream)
 }
 
 /// The object that a command to compile one file makes.

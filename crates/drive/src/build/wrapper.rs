@@ -177,6 +177,8 @@ impl Wrapper<'_> {
         };
         let plain = dir.path().join("plain.o");
         let mut beside = self.command(compiler, &twice::plain_args(args, line, id, &plain));
+        // It would write the user's dependencies a second time.
+        beside.env_remove("DEPENDENCIES_OUTPUT").env_remove("SUNPRO_DEPENDENCIES");
         // Its words would be said twice.
         let beside = beside.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let status = self.command(compiler, &hooked).status().map_err(|source| start_error(compiler, source));
@@ -213,7 +215,11 @@ impl Wrapper<'_> {
             }
             objects.push((input.path.clone(), object));
         }
-        let args = twice::link_instead(args, &objects);
+        let mut args = twice::link_instead(args, &objects);
+        if id.family == Family::Clang {
+            // What is for compiling is not used here.
+            args.push("-Wno-unused-command-line-argument".into());
+        }
         let plan = plan(&args, &args, &classify(&args), id, self.runtime, None)?;
         let status = self.command(compiler, &plan.args).status().map_err(|source| start_error(compiler, source))?;
         Ok(self.linked(status, plan.linked.as_deref()))

@@ -11,6 +11,8 @@
 //!   can see goes through its plain begin, where a jump may stand.
 //! - A function that only its own file can see and that nobody takes the address of may have a calling convention of its
 //!   own in each file (compilers do that). Calls of it stay on their side, and it cannot be switched: it is *inner*.
+//! - What one compilation calls the other one may have inlined. Who calls the hooked body of a function that the caller's plain body has
+//!   inlined is written down ([`CALLS`]): the caller leads to it, too.
 //!
 //! Which function is whose body is said by address, in a section that is not loaded ([`SECTION`]), because names can be
 //! taken over by other files. Members of a group stay with their group, whichever file's copy the linker takes.
@@ -23,7 +25,7 @@ use selvedge_events::site_table::ROOM;
 
 use super::object::{
     Group, Home, Object, Reloc, SHF_GROUP, SHF_LINK_ORDER, SHF_MERGE, SHF_WRITE, STT_FILE, STT_FUNC, STT_SECTION,
-    Section, Symbol, Unreadable,
+    STT_TLS, Section, Symbol, Unreadable,
 };
 use super::side::{BEFORE_NEXT, Place, R_64, R_PC32, Side, alike, holds_pointers, is_list, reached};
 use crate::elf::{SHT_NOBITS, SHT_PROGBITS};
@@ -32,7 +34,9 @@ use crate::elf::{SHT_NOBITS, SHT_PROGBITS};
 /// and the hooked body (0 for the plain body of an inner function). Linkers look at names: in debug information, and only
 /// there, what refers to code that was left out becomes 0.
 pub(super) const SECTION: &str = ".debug_selvedge_bodies";
-/// Bytes of a row.
+/// The section with rows of two addresses: a hooked body, and the begin of a function that its plain body has inlined.
+pub(super) const CALLS: &str = ".debug_selvedge_calls";
+/// Bytes of a row of either.
 pub(super) const ROW: usize = 16;
 
 /// The compilers' list of places with room for a jump.
@@ -235,7 +239,8 @@ fn fate(before: &Side<'_>, after: &Side<'_>, at: usize) -> Result<Fate, Apart> {
         return Ok(Fate::Drop);
     }
     let is_constant = section.flags & SHF_WRITE == 0 || section.name.starts_with(RELRO);
-    let has_name = section.flags & SHF_MERGE == 0 && section.name != ".rodata";
+    // What linkers merge has one address anyway.
+    let has_name = section.flags & SHF_MERGE == 0;
     match there {
         Some(there) if section.size == 0 => Ok(Fate::Same(there)),
         None if section.size == 0 => Ok(Fate::Drop),
@@ -349,6 +354,17 @@ impl Join<'_> {
             Home::Absolute if symbol.is_local() => Ok((self.add(symbol.clone()), 0)),
             Home::Absolute | Home::Common => named.map(|named| (named, 0)).ok_or_else(missing),
             Home::In(home) => match self.fates[home] {
+                Fate::Same(there) if symbol.is_local() && symbol.kind() == STT_TLS => {
+                    // Linkers take a thread-local relocation only against a thread-local symbol, not against a section's.
+                    let is_it = |old: &&Symbol| {
+                        old.home == Home::In(there)
+                            && old.kind() == STT_TLS
+                            && old.is_local()
+                            && old.value == symbol.value
+                    };
+                    let at = self.before.object.symbols.iter().position(|old| is_it(&old));
+                    at.map(|at| (at, 0)).ok_or_else(missing)
+                }
                 Fate::Same(there) if symbol.is_local() => {
                     let value = i64::try_from(symbol.value).map_err(|_| missing())?;
                     Ok((self.section_symbol(there), value))
@@ -447,13 +463,13 @@ impl Join<'_> {
                 }
                 continue;
             }
-            let group = self.after.groups[hooked.0].map(|group| self.after.signature(group));
-            let group = group.and_then(|signature| self.out_groups.get(signature).copied());
-            rows.entry(group).or_default().push((None, Some(*hooked)));
+            rows.entry(self.group_of(*hooked)).or_default().push((None, Some(*hooked)));
         }
-        self.same_calls(&paired)?;
         for (group, rows) in rows {
             self.table(group, &rows)?;
+        }
+        for (group, rows) in self.inlined(&paired)? {
+            self.calls(group, &rows)?;
         }
         Ok(())
     }
@@ -478,19 +494,71 @@ impl Join<'_> {
         })
     }
 
-    /// Whether the plain compilation calls what the hooked one calls: a function that it inlined instead could run there
-    /// without its hooks.
-    fn same_calls(&self, paired: &BTreeSet<Place>) -> Result<(), Apart> {
-        let names = paired.iter().filter_map(|place| self.after.functions.get(place)).flatten();
-        let switched: BTreeSet<&[u8]> = names.map(|name| self.after.name(*name)).collect();
+    /// Functions with two bodies that the hooked body of a caller calls and the plain one does not, because they were inlined there:
+    /// whoever wants their hooks must switch the caller, too. By group: the hooked caller, and the symbol of the callee.
+    fn inlined(&self, paired: &BTreeSet<Place>) -> Result<BTreeMap<Option<usize>, Vec<(Place, usize)>>, Apart> {
+        let names =
+            |place: &Place| self.after.functions.get(place).into_iter().flatten().map(|name| self.after.name(*name));
+        let switched: BTreeSet<&[u8]> = paired.iter().flat_map(names).collect();
         let (plain, hooked) = (self.before.calls(), self.after.calls());
-        for caller in &switched {
+        let mut rows: BTreeMap<Option<usize>, Vec<(Place, usize)>> = BTreeMap::new();
+        for (place, caller) in paired.iter().flat_map(|place| names(place).map(move |name| (place, name))) {
             let there = reached(&plain, caller, &switched);
-            if let Some(callee) = reached(&hooked, caller, &switched).difference(&there).next() {
-                return Err(Apart::Function(text(callee), "is inlined in one compilation and called in the other"));
+            for callee in reached(&hooked, caller, &switched).difference(&there) {
+                let seen = self.names.get(*callee).copied();
+                let symbol = seen.or_else(|| self.plain_locals.get(*callee).copied().flatten());
+                let why = "is inlined in one compilation and called in the other";
+                let symbol = symbol.ok_or_else(|| Apart::Function(text(callee), why))?;
+                rows.entry(self.group_of(*place)).or_default().push((*place, symbol));
             }
         }
+        Ok(rows)
+    }
+
+    /// The group that a hooked function has in the result.
+    fn group_of(&self, hooked: Place) -> Option<usize> {
+        let group = self.after.groups[hooked.0].map(|group| self.after.signature(group));
+        group.and_then(|signature| self.out_groups.get(signature).copied())
+    }
+
+    /// Where a hooked function is in the result: the symbol of its section, and how far into that it begins.
+    fn body(&mut self, hooked: Place) -> Result<(usize, i64), Apart> {
+        let missing = || Apart::Object("code that is not there");
+        let (home, shift) = self.sections[hooked.0].ok_or_else(missing)?;
+        Ok((self.section_symbol(home), i64::try_from(hooked.1 + shift).map_err(|_| missing())?))
+    }
+
+    /// Writes rows of calls of one group.
+    fn calls(&mut self, group: Option<usize>, rows: &[(Place, usize)]) -> Result<(), Apart> {
+        let mut relocs = Vec::new();
+        for (row, (caller, callee)) in (0_u64..).zip(rows) {
+            let offset = row * ROW as u64;
+            let (symbol, addend) = self.body(*caller)?;
+            relocs.push(Reloc { offset, kind: R_64, symbol, addend });
+            relocs.push(Reloc { offset: offset + 8, kind: R_64, symbol: *callee, addend: 0 });
+        }
+        self.note(CALLS, group, rows.len(), relocs);
         Ok(())
+    }
+
+    /// Adds a section with rows that readers of the image want.
+    fn note(&mut self, name: &str, group: Option<usize>, rows: usize, relocs: Vec<Reloc>) {
+        let data = vec![0; rows * ROW];
+        let at = self.out.sections.len();
+        self.out.sections.push(Section {
+            name: name.to_owned(),
+            kind: SHT_PROGBITS,
+            flags: if group.is_some() { SHF_GROUP } else { 0 },
+            align: 8,
+            entry_size: 0,
+            beside: None,
+            size: data.len() as u64,
+            data,
+            relocs,
+        });
+        if let Some(group) = group {
+            self.out.groups[group].members.push(at);
+        }
     }
 
     /// Writes rows of one group.
@@ -505,32 +573,15 @@ impl Join<'_> {
                 relocs.push(Reloc { offset, kind: R_64, symbol, addend: signed(*place)? });
             }
             let Some(hooked) = hooked else { continue };
-            let (home, shift) = self.sections[hooked.0].ok_or_else(missing)?;
-            let body = self.section_symbol(home);
-            relocs.push(Reloc { offset: offset + 8, kind: R_64, symbol: body, addend: signed(hooked.1 + shift)? });
+            let (body, addend) = self.body(*hooked)?;
+            relocs.push(Reloc { offset: offset + 8, kind: R_64, symbol: body, addend });
             if let Some((section, place)) = plain {
                 // Where the plain body is linked, the hooked one is.
                 let edge = Reloc { offset: *place, kind: R_NONE, symbol: body, addend: 0 };
                 self.out.sections[*section].relocs.push(edge);
             }
         }
-        let data = vec![0; rows.len() * ROW];
-        let flags = if group.is_some() { SHF_GROUP } else { 0 };
-        let at = self.out.sections.len();
-        self.out.sections.push(Section {
-            name: SECTION.to_owned(),
-            kind: SHT_PROGBITS,
-            flags,
-            align: 8,
-            entry_size: 0,
-            beside: None,
-            size: data.len() as u64,
-            data,
-            relocs,
-        });
-        if let Some(group) = group {
-            self.out.groups[group].members.push(at);
-        }
+        self.note(SECTION, group, rows.len(), relocs);
         Ok(())
     }
 

@@ -31,6 +31,7 @@ const STB_LOCAL: u8 = 0;
 pub(super) const STT_FUNC: u8 = 2;
 pub(super) const STT_SECTION: u8 = 3;
 pub(super) const STT_FILE: u8 = 4;
+pub(super) const STT_TLS: u8 = 6;
 
 /// One relocation with an addend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,21 @@
 //! Which function of a linked image is whose body, and through which bodies each site is reached.
 //!
 //! A hooked function is entered from its plain body, where the runtime has written a jump there, or from other hooked code: so
-//! its *entrances* are its own plain body, and those of all hooked functions that branch to it. An inner function has only
+//! its *entrances* are its own plain body, and those of all hooked functions that branch to it, or whose plain bodies have inlined it. An inner function has only
 //! the latter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_events::bytes::u64_at;
-use selvedge_events::site_table::{Body, Entry};
+use selvedge_events::site_table::{Body, Entry, ROOM};
 
-use super::join::{ROW, SECTION};
-use crate::functions::{Functions, Part};
+use super::join::{CALLS, ROW, SECTION};
+use crate::functions::{Function, Functions, Part};
 use crate::image::Image;
 use crate::x86::{self, Target};
+
+/// Bytes of `endbr64`, which may stand before the room.
+const BEFORE_ROOM: usize = 4;
 
 /// A row of the section that joining writes, as offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +34,7 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     pub(crate) fn new(image: &Image) -> Bodies {
-        let bytes = image.section_bytes(SECTION);
+        let bytes = image.debug_bytes(SECTION);
         let offset =
             |row: &[u8], at| u64_at(row, at).and_then(|vaddr| vaddr.checked_sub(image.base())).filter(|at| *at > 0);
         let rows = bytes.chunks_exact(ROW).map(|row| Row { room: offset(row, 0), hooked: offset(row, 8) });
@@ -72,7 +75,16 @@ impl Reach {
                 own.insert(number);
             }
         }
-        spread(&mut entrances, &hooked_calls(image, functions));
+        let mut calls = hooked_calls(image, functions);
+        for (caller, callee) in inlined(image) {
+            let first = bodies.partition_point(|body| u64::from(body.room) < callee);
+            let own = bodies.get(first).filter(|body| u64::from(body.room) <= callee + BEFORE_ROOM as u64);
+            let hooked = own.and_then(|body| group(u64::from(body.hooked)));
+            if let (Some(caller), Some(callee)) = (group(caller), hooked) {
+                calls.entry(caller).or_default().insert(callee);
+            }
+        }
+        spread(&mut entrances, &calls);
         let mut ranges: Vec<(u32, u32, Vec<u32>)> = Vec::new();
         for function in functions.all().iter().filter(|function| function.part != Part::Plain) {
             let Some(bodies) = entrances.get(&function.group) else { continue };
@@ -83,6 +95,25 @@ impl Reach {
             }
         }
         Reach { bodies, ranges }
+    }
+
+    /// Whether functions of the image have two bodies and nothing says which is whose, because the objects were stripped before
+    /// they were linked: no function with sites has room for a jump, and others have.
+    pub(crate) fn is_lost(&self, image: &Image, functions: &Functions, entries: &[Entry]) -> bool {
+        if !self.ranges.is_empty() || entries.is_empty() {
+            return false;
+        }
+        let has_room = |function: &Function| {
+            let code = image.loaded_bytes(function.start, BEFORE_ROOM + ROOM.len()).unwrap_or_default();
+            code.starts_with(&ROOM) || code.get(BEFORE_ROOM..) == Some(&ROOM)
+        };
+        let has_sites = |function: &Function| {
+            let first = entries.partition_point(|entry| u64::from(entry.offset) < function.start);
+            entries.get(first).is_some_and(|entry| u64::from(entry.offset) < function.end)
+        };
+        let (with, without): (Vec<&Function>, Vec<&Function>) =
+            functions.all().iter().filter(|function| has_room(function)).partition(|function| has_sites(function));
+        with.is_empty() && !without.is_empty()
     }
 
     /// As the site table has it, after the entries.
@@ -101,6 +132,14 @@ impl Reach {
         out.extend(entrances.into_iter().flat_map(u32::to_le_bytes));
         out
     }
+}
+
+/// Hooked bodies whose plain ones have inlined a function, and the begin of that, as offsets.
+fn inlined(image: &Image) -> Vec<(u64, u64)> {
+    let bytes = image.debug_bytes(CALLS);
+    let offset =
+        |row: &[u8], at| u64_at(row, at).and_then(|vaddr| vaddr.checked_sub(image.base())).filter(|at| *at > 0);
+    bytes.chunks_exact(ROW).filter_map(|row| Some((offset(row, 0)?, offset(row, 8)?))).collect()
 }
 
 /// Hooked functions by those that branch to their hooked begin; all are groups.

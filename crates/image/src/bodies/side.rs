@@ -94,8 +94,10 @@ impl<'a> Side<'a> {
                 let Some(by) = usize::try_from(at).ok().and_then(|at| u32_at(code, at)) else { break };
                 let target = at.wrapping_add(4).wrapping_add_signed(i64::from(by.cast_signed()));
                 let is_settled = || !self.object.sections[function.0].relocs.iter().any(|reloc| reloc.offset == at);
-                if target == function.1 && is_lea(code, at) && is_settled() {
-                    own.push((*function, at));
+                // Functions that the user put into one section settle each other's, too.
+                let place = (function.0, target);
+                if self.functions.contains_key(&place) && is_lea(code, at) && is_settled() {
+                    own.push((place, at));
                 }
             }
         }

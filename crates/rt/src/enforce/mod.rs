@@ -31,7 +31,7 @@ use selvedge_events::plan::Observe;
 
 use crate::switch::{self, Switches};
 use crate::thread_state::{self, ThreadState};
-use crate::{arch, gate, modules, sink, sys};
+use crate::{arch, detect, gate, guard, heal, modules, sink, sys};
 pub use locks::Own;
 
 /// Hooks that may interrupt one at work before its frame is taken for gone.
@@ -47,6 +47,17 @@ static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
 #[inline(always)]
 pub fn is_on() -> bool {
     TABLE.load(Ordering::Relaxed) != 0
+}
+
+/// Whether to keep locks is all that there is to do: nothing is recorded, guarded, detected, healed or under control.
+#[inline(always)]
+pub fn only_enforces() -> bool {
+    is_on()
+        && sink::observe() == Observe::Nothing
+        && !gate::is_on()
+        && !guard::is_on()
+        && !detect::is_on()
+        && !heal::is_on()
 }
 
 fn table() -> Option<&'static Table<'static>> {
@@ -329,6 +340,14 @@ fn is_wait(slot: u16) -> bool {
         S::thrd_join,
     ];
     WAITS.iter().any(|one| *one as u16 == slot)
+}
+
+/// The calling thread, if it has nothing to do before or after an interposed function that takes a lock.
+#[inline(always)]
+pub fn passing(pc: usize) -> Option<&'static mut ThreadState> {
+    let state = thread_state::current().filter(|_| passes(pc as u64, u32::MAX))?;
+    state.enforce.call = 0;
+    Some(state)
 }
 
 /// An interposed function that may block is called.

@@ -10,7 +10,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::recorder::{self, REGION_SHIFT};
+use super::recorder::{self, Block, REGION_SHIFT, SPLIT};
 use super::{How, at_site, attempt, belongs, is_given_up, table};
 use crate::thread_state::{self, ThreadState};
 
@@ -176,8 +176,10 @@ fn new(addr: u64, size: u64, site: u32) -> bool {
     let word = (addr >> 3) as usize;
     let shape = recorder::shape(addr & 7, size);
     let cell = block.cell(word);
-    if block.shape(word).load(Ordering::Relaxed) != shape {
-        return false;
+    match block.shape(word).load(Ordering::Relaxed) {
+        SPLIT => return bytes(state, block, addr, size, site),
+        there if there != shape => return false,
+        _ => {}
     }
     let now = cell.load(Ordering::Relaxed);
     let Some(after) = step(state, now, site) else { return false };
@@ -188,6 +190,41 @@ fn new(addr: u64, size: u64, site: u32) -> bool {
         return false;
     }
     if block.shape(word).load(Ordering::SeqCst) != shape {
+        recorded(addr, size, site);
+    }
+    true
+}
+
+/// Takes the steps of some bytes of a split word: all must be known to belong before one is taken; false where none is.
+fn bytes(state: &mut ThreadState, block: &Block, addr: u64, size: u64, site: u32) -> bool {
+    let word = (addr >> 3) as usize;
+    let Some(cells) = block.byte_cells(word, (addr & 7) as usize, size as usize) else { return false };
+    let mut steps = [(0, 0); 8];
+    let mut last = None;
+    for (cell, place) in cells.iter().zip(&mut steps) {
+        let now = cell.load(Ordering::Relaxed);
+        // The bytes of a variable mostly have one past.
+        let after = match last {
+            Some((before, after)) if before == now => Some(after),
+            _ => state.steps.after(now, site).or_else(|| step(state, now, site)),
+        };
+        let Some(after) = after else { return false };
+        (*place, last) = ((now, after), Some((now, after)));
+    }
+    let mut is_recorded = false;
+    for ((cell, (now, after)), at) in cells.iter().zip(steps).zip(addr..) {
+        if now == after {
+            continue;
+        }
+        match cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => is_recorded = true,
+            Err(_) if !is_recorded => return false,
+            // From here on it is recorded, whatever has become of the rest.
+            Err(_) => recorded(at, 1, site),
+        }
+    }
+    // Somebody may have come to wait at it.
+    if is_recorded && block.shape(word).load(Ordering::SeqCst) != SPLIT {
         recorded(addr, size, site);
     }
     true

@@ -144,7 +144,7 @@ impl Block {
     }
 
     /// The cells of the bytes `from..from + len` of a split word.
-    fn byte_cells(&self, word: usize, from: usize, len: usize) -> Option<&[AtomicU64]> {
+    pub fn byte_cells(&self, word: usize, from: usize, len: usize) -> Option<&[AtomicU64]> {
         let bytes = self.bytes.load(Ordering::Acquire);
         if bytes == 0 || from + len > 8 {
             return None;

@@ -14,7 +14,7 @@ use crate::gate::model::{self, Patience, errno};
 use crate::gate::{self, Arrival};
 use crate::guard::section;
 use crate::thread_state::{self, ThreadState};
-use crate::{detect, guard, heal, real, stream, sys};
+use crate::{detect, enforce, guard, heal, real, stream, sys};
 
 const LOCK: Acquire = Acquire::of(Primitive::Mutex, Mode::Exclusive);
 const READ: Acquire = Acquire::of(Primitive::Rwlock, Mode::Shared);
@@ -39,6 +39,11 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     {
         return take_guarded(state, slot, how, [lock, b, c], pc);
     }
+    if enforce::only_enforces()
+        && let Some(state) = enforce::passing(pc)
+    {
+        return called(state, slot, || real::call(slot, lock, b, c, 0, 0));
+    }
     stream::pend(slot as u16, lock as u64, pc);
     let insist = || real::call(slot, lock, b, c, 0, 0);
     let result = controlled(slot, lock, b, c, pc).unwrap_or_else(|| match given_by(slot) {
@@ -59,18 +64,25 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
 /// looked at where it may.
 fn take_guarded(state: &ThreadState, slot: Slot, how: Acquire, [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
     state.doing.store(0, Ordering::Release);
-    if guard::waits_for_others(slot as u16) {
-        state.blocked.store(2, Ordering::Relaxed);
-    }
     let insist = || real::call(slot, lock, b, c, 0, 0);
-    let result = match given_by(slot).filter(|_| section::may_begin(pc)) {
+    let result = called(state, slot, || match given_by(slot).filter(|_| section::may_begin(pc)) {
         Some(give) => section::take(lock as u64, pc, insist, || real::call(give, lock, 0, 0, 0, 0)),
         None => insist(),
-    };
-    state.blocked.store(0, Ordering::Relaxed);
+    });
     if (Acquire { result: result as u8, ..how }).held() {
         section::inside(state, 1);
     }
+    result
+}
+
+/// Calls what may wait for others; they are told meanwhile.
+#[inline(always)]
+fn called(state: &ThreadState, slot: Slot, call: impl FnOnce() -> Reg) -> Reg {
+    if guard::waits_for_others(slot as u16) {
+        state.blocked.store(2, Ordering::Relaxed);
+    }
+    let result = call();
+    state.blocked.store(0, Ordering::Relaxed);
     result
 }
 
@@ -241,9 +253,13 @@ fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
         section::inside(state, -1);
         return real::call(slot, lock, 0, 0, 0, 0);
     }
+    if enforce::only_enforces() {
+        enforce::event();
+        return real::call(slot, lock, 0, 0, 0, 0);
+    }
     guard::past();
     heal::past();
-    crate::enforce::event();
+    enforce::event();
     section::given();
     if gate::is_on() {
         let arrival = Arrival::call(OpKind::Unlock, lock, slot as u16, pc);
