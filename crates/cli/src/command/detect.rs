@@ -90,11 +90,12 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
     };
     let mut all = tell_races(shown, &again(&args), clips.as_ref())?;
     all.extend(tell_sections(sections, &again(&args), clips.as_ref())?);
-    let findings: Vec<Finding> = all.iter().map(|one| one.finding.clone()).collect();
-    all.retain(|one| !outlet.hides(&one.finding));
+    let (hidden, all): (Vec<Seen>, Vec<Seen>) = all.into_iter().partition(|one| outlet.hides(&one.finding));
     let (text, bugs) = seen::told(&all);
     outlet.show(&text)?;
-    summary(&detected, (all.len(), bugs), &options);
+    summary(&detected, (all.len(), bugs.len()), &options);
+    let mut findings = seen::grouped(&all, &bugs);
+    findings.extend(hidden.into_iter().map(|one| one.finding));
     if args.counters {
         for (_, name, sentence) in LOG_COUNTERS_ALL {
             note(&format!("{:>14}  {sentence}", detected.counters.get(name).copied().unwrap_or(0)));

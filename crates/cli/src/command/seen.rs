@@ -23,22 +23,39 @@ pub(crate) struct Seen {
     pub(crate) often: String,
 }
 
-/// The reports of all bugs, one after the other; how many there are.
-pub(crate) fn told(seen: &[Seen]) -> (String, usize) {
+/// The reports of all bugs, one after the other; and the findings of each, by their places, with the one first that leads.
+pub(crate) fn told(seen: &[Seen]) -> (String, Vec<Vec<usize>>) {
     let findings: Vec<Finding> = seen.iter().map(|one| one.finding.clone()).collect();
     let all = bugs(&findings);
     let mut text = String::new();
+    let mut places = Vec::with_capacity(all.len());
     for bug in &all {
-        let mut members: Vec<&Seen> =
-            std::iter::once(&bug.lead).chain(&bug.others).filter_map(|at| seen.get(*at)).collect();
-        let Some(best) = members.first().map(|best| sort(&best.finding)) else { continue };
+        let mut members: Vec<(usize, &Seen)> =
+            std::iter::once(&bug.lead).chain(&bug.others).filter_map(|at| Some((*at, seen.get(*at)?))).collect();
+        let Some(best) = members.first().map(|(_, best)| sort(&best.finding)) else { continue };
         // Of several that were seen as often the first, as it has the better evidence.
-        let alike = members.iter().enumerate().filter(|(_, one)| sort(&one.finding) == best);
-        let lead = alike.min_by_key(|(_, one)| Reverse((one.failed, one.count))).map_or(0, |(at, _)| at);
-        let lead = members.remove(lead);
-        text.push_str(&of_one_bug(lead, &members));
+        let alike = members.iter().enumerate().filter(|(_, (_, one))| sort(&one.finding) == best);
+        let lead = alike.min_by_key(|(_, (_, one))| Reverse((one.failed, one.count))).map_or(0, |(at, _)| at);
+        members[..=lead].rotate_right(1);
+        let (at, all): (Vec<usize>, Vec<&Seen>) = members.into_iter().unzip();
+        if let Some((lead, others)) = all.split_first() {
+            text.push_str(&of_one_bug(lead, others));
+        }
+        places.push(at);
     }
-    (text, all.len())
+    (text, places)
+}
+
+/// What was seen, as reports have it: the findings of each bug together, each with the id of the one that leads.
+pub(crate) fn grouped(seen: &[Seen], bugs: &[Vec<usize>]) -> Vec<Finding> {
+    let of = |bug: &Vec<usize>| {
+        let lead = bug.first().and_then(|lead| seen.get(*lead)).map(|lead| lead.finding.id.clone());
+        let mut members: Vec<Finding> =
+            bug.iter().filter_map(|at| seen.get(*at)).map(|one| one.finding.clone()).collect();
+        members.iter_mut().for_each(|finding| finding.group.clone_from(&lead));
+        members
+    };
+    bugs.iter().flat_map(of).collect()
 }
 
 /// What makes the evidence of one finding better than that of another that was seen, too.
@@ -104,8 +121,13 @@ mod tests {
             seen("2", "miss", [("write", 20), ("write", 20)]),
             seen("3", "hits", [("write", 8), ("write", 8)]),
         ];
-        let (text, count) = told(&all);
-        assert_eq!(count, 2);
+        let (text, bugs) = told(&all);
+        assert_eq!(bugs, [vec![0, 2], vec![1]]);
+        let groups: Vec<_> = grouped(&all, &bugs).into_iter().map(|finding| (finding.id, finding.group)).collect();
+        assert_eq!(
+            groups,
+            [("1", "1"), ("3", "1"), ("2", "2")].map(|(id, group)| (id.to_owned(), Some(group.to_owned())))
+        );
         assert_eq!(
             text,
             "WARNING: 1\n  And 1 more of the same root cause:\n    data race on `hits`: write in put (a.c:8), write in put \
@@ -128,8 +150,8 @@ mod tests {
     #[test]
     fn a_long_list_is_cut_and_says_where_the_rest_is() {
         let all: Vec<Seen> = (0..12).map(|n| seen(&n.to_string(), "hits", [("write", 8), ("read", 9 + n)])).collect();
-        let (text, count) = told(&all);
-        assert_eq!(count, 1);
+        let (text, bugs) = told(&all);
+        assert_eq!(bugs.len(), 1);
         assert_eq!(text.matches("data race on").count(), 8, "{text}");
         assert!(text.contains("And 11 more") && text.contains("and 3 others: --json lists them all"), "{text}");
     }

@@ -59,6 +59,9 @@ const ONCE: &[&str] = &[
 /// Options of a command that writes dependencies.
 const DEPENDENCIES: &[&str] = &["-M", "-Wp,-M", "--write-dependencies", "--write-user-dependencies"];
 
+/// Bytes of words that a system surely takes: those of a response file are more than one command can have.
+const MOST: usize = 512 << 10;
+
 /// Files that can be read only once.
 const STREAMS: &[&str] = &["/dev/fd/", "/dev/stdin", "/proc/self/fd/"];
 
@@ -109,6 +112,7 @@ pub(super) fn applies(args: &[OsString], line: &CommandLine, compiler: CompilerI
         && !(line.lto && compiler.family == Family::Clang)
         && !has(ONCE)
         && !args.iter().any(is_stream)
+        && args.iter().map(|arg| arg.len() + 1).sum::<usize>() <= MOST
 }
 
 /// The object that a command to compile one file makes.
@@ -240,6 +244,8 @@ mod tests {
             ("-fno-sanitize=thread -c a.c", false),
             ("lib.o -o prog", false),
             ("-S a.c", false),
+            ("-include /dev/fd/63 -c a.c", false),
+            ("--write-dependencies a.c b.c -o prog", false),
         ];
         for (line, expected) in rows {
             let args = words(line);
