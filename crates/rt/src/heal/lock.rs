@@ -3,6 +3,8 @@
 //! A variable is the sixteen bytes around an address; variables share a fixed number of locks. A lock is a word with the
 //! state of the thread that has it. It can be taken away: a wait has an end, after which who waited takes the lock from its
 //! holder. So a holder that never comes back costs one wait, and no wait makes a program hang.
+//! Who has waited for long goes before the one that had it: a thread that goes round in a section (it spins until another one has done
+//! something) would else have the lock for ever.
 //!
 //! Before each wait, and again while it lasts, the waits of others are followed from holder to holder: where they lead
 //! back, nobody waits (the paper's section 5.1: a deadlock that healing locks would bring about is broken by skipping them).
@@ -23,6 +25,10 @@ const LOCKS: usize = 1024;
 const GRAIN: u32 = 4;
 /// How often a thread that waits looks around by itself.
 const LOOK_NS: u64 = 500_000;
+/// How long a thread waits before others make way for it.
+const PATIENT_NS: u64 = 1_000_000;
+/// The same under control, where time passes with steps.
+const PATIENT_IN_GATE_NS: u64 = 20_000;
 /// Looks before it sleeps.
 const SPINS: u32 = 200;
 /// Turns that are given away.
@@ -41,10 +47,21 @@ struct Lock {
     bell: AtomicU32,
     /// Threads that wait.
     waiting: AtomicU32,
+    /// Those of them that have waited for long.
+    starving: AtomicU32,
+    /// Who gave it back for one of these, and does not take it again before them.
+    gave: AtomicUsize,
 }
 
-static TABLE: [Lock; LOCKS] =
-    [const { Lock { owner: AtomicUsize::new(0), bell: AtomicU32::new(0), waiting: AtomicU32::new(0) } }; LOCKS];
+static TABLE: [Lock; LOCKS] = [const {
+    Lock {
+        owner: AtomicUsize::new(0),
+        bell: AtomicU32::new(0),
+        waiting: AtomicU32::new(0),
+        starving: AtomicU32::new(0),
+        gave: AtomicUsize::new(0),
+    }
+}; LOCKS];
 
 /// The number of an address's lock, from 1.
 pub fn of(addr: u64) -> u32 {
@@ -74,13 +91,36 @@ pub fn has(state: &ThreadState, number: u32) -> bool {
     get(number).owner.load(Ordering::Relaxed) == own(state)
 }
 
+/// Whether somebody has waited for a lock for long.
+pub fn is_wanted(number: u32) -> bool {
+    get(number).starving.load(Ordering::Relaxed) != 0
+}
+
 fn take(state: &ThreadState, number: u32) -> bool {
-    get(number).owner.compare_exchange(0, own(state), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    let lock = get(number);
+    lock.gave.load(Ordering::Relaxed) != own(state)
+        && lock.owner.compare_exchange(0, own(state), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
+/// Waits for a lock as one that has waited for long: whoever has it does not take it again before.
+fn starve(number: u32, wait: impl FnOnce() -> Came) -> Came {
+    let lock = get(number);
+    lock.starving.fetch_add(1, Ordering::SeqCst);
+    let came = wait();
+    // In a forked child nobody waits.
+    let left = lock.starving.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |count| count.checked_sub(1));
+    if left.is_ok_and(|before| before == 1) {
+        lock.gave.store(0, Ordering::SeqCst);
+    }
+    came
 }
 
 /// Gives a lock back, unless it was taken away.
 pub fn give(state: &ThreadState, number: u32) {
     let lock = get(number);
+    if is_wanted(number) && has(state, number) {
+        lock.gave.store(own(state), Ordering::SeqCst);
+    }
     if lock.owner.compare_exchange(own(state), 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
         return;
     }
@@ -156,12 +196,12 @@ fn wait(state: &ThreadState, number: u32, begun: u64, ns: u64) -> Came {
         }
     }
     lock.waiting.fetch_add(1, Ordering::SeqCst);
-    let came = loop {
+    let sleep = |until: u64| loop {
         let bell = lock.bell.load(Ordering::Acquire);
         if take(state, number) {
             break Came::Freed;
         }
-        let left = ns.saturating_sub(sys::clock_ns(MONOTONIC).saturating_sub(begun));
+        let left = until.saturating_sub(sys::clock_ns(MONOTONIC).saturating_sub(begun));
         if left == 0 {
             break Came::TimedOut;
         }
@@ -170,6 +210,10 @@ fn wait(state: &ThreadState, number: u32, begun: u64, ns: u64) -> Came {
         }
         sys::futex_wait(core::ptr::from_ref(&lock.bell) as usize, bell, Some(left.min(LOOK_NS)));
     };
+    let came = match sleep(ns.min(PATIENT_NS)) {
+        Came::TimedOut if ns > PATIENT_NS => starve(number, || sleep(ns)),
+        came => came,
+    };
     // In a forked child nobody waits.
     let _ = lock.waiting.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |count| count.checked_sub(1));
     came
@@ -177,10 +221,16 @@ fn wait(state: &ThreadState, number: u32, begun: u64, ns: u64) -> Came {
 
 /// Under control a wait for a lock is a wait in the gate.
 fn in_gate(state: &ThreadState, number: u32, section: u32, ns: u64) -> Came {
-    let arrival = Arrival { object: object(number), ..Arrival::access(OpKind::Other, 0, section) };
-    match model::acquire(arrival, time::after(ns), false, || take(state, number).then_some(())) {
-        Some(Ok(())) => Came::Freed,
-        _ => Came::TimedOut,
+    let wait = |ns: u64| {
+        let arrival = Arrival { object: object(number), ..Arrival::access(OpKind::Other, 0, section) };
+        match model::acquire(arrival, time::after(ns), false, || take(state, number).then_some(())) {
+            Some(Ok(())) => Came::Freed,
+            _ => Came::TimedOut,
+        }
+    };
+    match wait(ns.min(PATIENT_IN_GATE_NS)) {
+        Came::TimedOut if ns > PATIENT_IN_GATE_NS => starve(number, || wait(ns - PATIENT_IN_GATE_NS)),
+        came => came,
     }
 }
 
@@ -242,5 +292,7 @@ pub fn after_fork() {
     for lock in &TABLE {
         lock.owner.store(0, Ordering::Relaxed);
         lock.waiting.store(0, Ordering::Relaxed);
+        lock.starving.store(0, Ordering::Relaxed);
+        lock.gave.store(0, Ordering::Relaxed);
     }
 }

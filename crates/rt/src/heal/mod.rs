@@ -34,6 +34,8 @@ static OWN_FROM: AtomicU32 = AtomicU32::new(u32::MAX);
 static DIR_AT: AtomicUsize = AtomicUsize::new(0);
 static DIR_LEN: AtomicUsize = AtomicUsize::new(0);
 
+/// How often a thread may go from one section to the next of a lock that another one has waited for for long.
+const MOST_PASSED_ON: u32 = 2;
 /// Sections that a thread may be inside at a time.
 const OPEN: usize = 16;
 
@@ -57,6 +59,8 @@ pub struct Own {
     /// Where healing's frame is while it is at work; else 0.
     busy: usize,
     count: u32,
+    /// How often it went from one section to the next of the same lock while others have waited for that for long.
+    passed_on: u32,
     /// The lock that it waits for; others look at it.
     pub waiting: AtomicU32,
     open: [Open; OPEN],
@@ -189,6 +193,19 @@ fn innermost(state: &ThreadState, section: u32) -> Option<usize> {
     open.iter().rposition(|open| open.section == section && open.ended == 0)
 }
 
+/// Whether a thread goes from section to section of a lock and never leaves it: round and round in one, as who spins until another thread
+/// has done something, or from one to the next.
+fn goes_round(state: &mut ThreadState, number: u32, section: u32) -> bool {
+    let open = state.heal.open.get(..state.heal.count as usize).unwrap_or(&[]);
+    let mut ended = open.iter().filter(|open| open.lock == number && open.ended != 0).peekable();
+    if ended.peek().is_none() {
+        return false;
+    }
+    let again = ended.any(|open| open.section == section);
+    state.heal.passed_on += 1;
+    again || state.heal.passed_on > MOST_PASSED_ON
+}
+
 fn enter(state: &mut ThreadState, table: &Table<'_>, role: Role, addr: u64, frame: usize) {
     let section = role.section;
     if state.heal.count as usize >= OPEN {
@@ -197,8 +214,13 @@ fn enter(state: &mut ThreadState, table: &Table<'_>, role: Role, addr: u64, fram
     let number = lock::of(addr);
     let (how, flags) = table.section(section);
     if lock::has(state, number) {
+        if lock::is_wanted(number) && goes_round(state, number, section) {
+            return log::came(section, log::Came::Spared, 0);
+        }
         log::came(section, log::Came::Free, 0);
-    } else if !lock::enter(state, number, section, how, table.wait_ns) {
+    } else if lock::enter(state, number, section, how, table.wait_ns) {
+        state.heal.passed_on = 0;
+    } else {
         return;
     }
     let frame = if flags & FLAG_ONE_FRAME != 0 { frame } else { 0 };
