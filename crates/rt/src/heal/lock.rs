@@ -98,8 +98,8 @@ pub fn is_wanted(number: u32) -> bool {
 
 fn take(state: &ThreadState, number: u32) -> bool {
     let lock = get(number);
-    lock.gave.load(Ordering::Relaxed) != own(state)
-        && lock.owner.compare_exchange(0, own(state), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    let makes_way = lock.gave.load(Ordering::Relaxed) == own(state) && lock.starving.load(Ordering::Relaxed) != 0;
+    !makes_way && lock.owner.compare_exchange(0, own(state), Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
 /// Waits for a lock as one that has waited for long: whoever has it does not take it again before.
@@ -108,10 +108,9 @@ fn starve(number: u32, wait: impl FnOnce() -> Came) -> Came {
     lock.starving.fetch_add(1, Ordering::SeqCst);
     let came = wait();
     // In a forked child nobody waits.
-    let left = lock.starving.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |count| count.checked_sub(1));
-    if left.is_ok_and(|before| before == 1) {
-        lock.gave.store(0, Ordering::SeqCst);
-    }
+    let _ = lock.starving.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |count| count.checked_sub(1));
+    // Whoever made way for this thread has done so.
+    lock.gave.store(0, Ordering::SeqCst);
     came
 }
 
