@@ -254,6 +254,9 @@ fn fate(before: &Side<'_>, after: &Side<'_>, at: usize) -> Result<Fate, Apart> {
 /// A plain body's room and a hooked body, each where there is one.
 type Row = (Option<Place>, Option<Place>);
 
+/// A hooked caller, and the symbol of its callee.
+type Call = (Place, usize);
+
 /// The work in progress.
 struct Join<'a> {
     out: Object,
@@ -496,12 +499,12 @@ impl Join<'_> {
 
     /// Functions with two bodies that the hooked body of a caller calls and the plain one does not, because they were inlined there:
     /// whoever wants their hooks must switch the caller, too. By group: the hooked caller, and the symbol of the callee.
-    fn inlined(&self, paired: &BTreeSet<Place>) -> Result<BTreeMap<Option<usize>, Vec<(Place, usize)>>, Apart> {
+    fn inlined(&self, paired: &BTreeSet<Place>) -> Result<BTreeMap<Option<usize>, Vec<Call>>, Apart> {
         let names =
             |place: &Place| self.after.functions.get(place).into_iter().flatten().map(|name| self.after.name(*name));
         let switched: BTreeSet<&[u8]> = paired.iter().flat_map(names).collect();
         let (plain, hooked) = (self.before.calls(), self.after.calls());
-        let mut rows: BTreeMap<Option<usize>, Vec<(Place, usize)>> = BTreeMap::new();
+        let mut rows: BTreeMap<Option<usize>, Vec<Call>> = BTreeMap::new();
         for (place, caller) in paired.iter().flat_map(|place| names(place).map(move |name| (place, name))) {
             let there = reached(&plain, caller, &switched);
             for callee in reached(&hooked, caller, &switched).difference(&there) {
@@ -529,7 +532,7 @@ impl Join<'_> {
     }
 
     /// Writes rows of calls of one group.
-    fn calls(&mut self, group: Option<usize>, rows: &[(Place, usize)]) -> Result<(), Apart> {
+    fn calls(&mut self, group: Option<usize>, rows: &[Call]) -> Result<(), Apart> {
         let mut relocs = Vec::new();
         for (row, (caller, callee)) in (0_u64..).zip(rows) {
             let offset = row * ROW as u64;
