@@ -42,7 +42,7 @@ pub(super) const ROW: usize = 16;
 /// The compilers' list of places with room for a jump.
 const PLACES: &str = "__patchable_function_entries";
 /// Bytes of `endbr64`, which may stand before the room.
-const BEFORE_ROOM: u64 = 4;
+pub(super) const BEFORE_ROOM: usize = 4;
 
 const R_NONE: u32 = 0;
 
@@ -432,7 +432,7 @@ impl Join<'_> {
         let mut paired = BTreeSet::new();
         for place in places {
             let Some((start, names)) = self.before.functions.range(..=(place.0, place.1)).next_back() else { continue };
-            let is_own = start.0 == place.0 && place.1 - start.1 <= BEFORE_ROOM;
+            let is_own = start.0 == place.0 && place.1 - start.1 <= BEFORE_ROOM as u64;
             if !is_own {
                 return Err(Apart::Object("room for a jump that is no function's"));
             }

@@ -9,13 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_events::bytes::u64_at;
 use selvedge_events::site_table::{Body, Entry, ROOM};
 
-use super::join::{CALLS, ROW, SECTION};
+use super::join::{BEFORE_ROOM, CALLS, ROW, SECTION};
 use crate::functions::{Function, Functions, Part};
 use crate::image::Image;
 use crate::x86::{self, Target};
-
-/// Bytes of `endbr64`, which may stand before the room.
-const BEFORE_ROOM: usize = 4;
 
 /// A row of the section that joining writes, as offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,10 +31,7 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     pub(crate) fn new(image: &Image) -> Bodies {
-        let bytes = image.debug_bytes(SECTION);
-        let offset =
-            |row: &[u8], at| u64_at(row, at).and_then(|vaddr| vaddr.checked_sub(image.base())).filter(|at| *at > 0);
-        let rows = bytes.chunks_exact(ROW).map(|row| Row { room: offset(row, 0), hooked: offset(row, 8) });
+        let rows = pairs(image, SECTION).into_iter().map(|(room, hooked)| Row { room, hooked });
         Bodies { rows: rows.filter(|row| row.room.is_some() || row.hooked.is_some()).collect() }
     }
 }
@@ -136,10 +130,15 @@ impl Reach {
 
 /// Hooked bodies whose plain ones have inlined a function, and the begin of that, as offsets.
 fn inlined(image: &Image) -> Vec<(u64, u64)> {
-    let bytes = image.debug_bytes(CALLS);
+    pairs(image, CALLS).into_iter().filter_map(|(caller, callee)| Some((caller?, callee?))).collect()
+}
+
+/// The rows of two addresses of a section, as offsets; nothing for what was left out of the link.
+fn pairs(image: &Image, section: &str) -> Vec<(Option<u64>, Option<u64>)> {
+    let bytes = image.debug_bytes(section);
     let offset =
         |row: &[u8], at| u64_at(row, at).and_then(|vaddr| vaddr.checked_sub(image.base())).filter(|at| *at > 0);
-    bytes.chunks_exact(ROW).filter_map(|row| Some((offset(row, 0)?, offset(row, 8)?))).collect()
+    bytes.chunks_exact(ROW).map(|row| (offset(row, 0), offset(row, 8))).collect()
 }
 
 /// Hooked functions by those that branch to their hooked begin; all are groups.
