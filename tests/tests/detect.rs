@@ -484,11 +484,89 @@ int main(void) {
 }
 "#,
     );
-    subject.is_silent(&["--overhead", "5%", "--counters", "--runs", "2"]);
-    let outcome = subject.detect(&["--overhead", "5%", "--counters", "--runs", "2"]);
-    let count = |sentence: &str| {
-        let line = outcome.stderr.lines().find(|line| line.ends_with(sentence)).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
-    };
-    assert!(count("times that a hot site was switched off for the budget's sake") > 0, "{}", outcome.stderr);
+    // A function that runs for long at a time has no hooks in most runs with a small budget.
+    subject.is_silent(&["--overhead", "5%", "--runs", "2"]);
+    let small = subject.detect(&["--overhead", "5%", "--runs", "2"]);
+    assert!(small.stderr.contains("1 that run for long at a time in one run of "), "{}", small.stderr);
+    let outcome = subject.detect(&["--overhead", "25%", "--counters", "--runs", "2"]);
+    assert!(outcome.stderr.contains("1 that run for long at a time always"), "{}", outcome.stderr);
+    assert!(
+        counted(&outcome, "times that a hot site was switched off for the budget's sake") > 0,
+        "{}",
+        outcome.stderr
+    );
+}
+
+/// A program of two threads that does nothing but call a small hot function, so many times; `now_and_then` is done in it once in 64 calls.
+fn hot_program(calls: u32, now_and_then: &str) -> String {
+    let text = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/wait.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long rounds;
+__attribute__((noinline)) void step(unsigned *own, unsigned n) {
+    for (int i = 1; i < 64; i++) own[i] = own[i - 1] * 31 + own[i] + n;
+    if (n % 64 == 0) { NOW_AND_THEN }
+}
+static void *work(void *arg) {
+    unsigned *own = arg;
+    for (unsigned n = 0; n < CALLS; n++) step(own, n);
+    return arg;
+}
+int main(void) {
+    pthread_t a, b;
+    unsigned *one = calloc(64, 4), *two = calloc(64, 4);
+    pthread_create(&a, 0, work, one);
+    pthread_create(&b, 0, work, two);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    printf("%u\n", one[63]);
+    return one[63] != two[63];
+}
+"#;
+    text.replace("NOW_AND_THEN", now_and_then).replace("CALLS", &calls.to_string())
+}
+
+fn counted(outcome: &Outcome, sentence: &str) -> u64 {
+    let line = outcome.stderr.lines().find(|line| line.ends_with(sentence)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+const BURSTS: &str = "times that hot functions ran with hooks for a moment";
+const STUCK: &str = "times that a hot function could not be switched";
+
+#[test]
+fn a_race_in_a_hot_function_is_seen_in_bursts() {
+    let subject = Subject::new(&hot_program(1_000_000, "rounds++;"));
+    let outcome = subject.detect(&["--overhead", "5%", "--runs", "10", "--counters", "--no-clip"]);
+    assert!(
+        outcome.stderr.contains("1 function is too hot for --overhead: with hooks 1 in bursts of 4ms"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("the hottest: step (--overhead none watches all)"), "{}", outcome.stderr);
+    // It looks at no clock outside of them: one when the second thread begins, in every other run.
+    assert!((3..=10).contains(&counted(&outcome, BURSTS)), "{}", outcome.stderr);
+    assert_eq!(counted(&outcome, STUCK), 0, "{}", outcome.stderr);
+    assert_eq!(outcome.ending, Ending::Exit(66), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("`rounds`"), "{}", outcome.stdout);
+    let plan = subject.detect(&["--overhead", "none", "--plan-only", "none.plan"]);
+    assert!(plan.stderr.contains("none.plan") && !plan.stderr.contains("too hot"), "{}", plan.stderr);
+}
+
+#[test]
+fn bursts_disturb_nobody() {
+    // Locked, it is no race; the fork finds the function as it is, and the child ends its burst by itself.
+    let locked = "pthread_mutex_lock(&lock); rounds++; pthread_mutex_unlock(&lock);";
+    let forks = "if (n == 640000 || n == 64) { pid_t child = fork(); if (child == 0) { \
+                 unsigned *mine = calloc(64, 4); for (unsigned k = 1; k < 300000; k++) step(mine, k | 1); _exit(mine[63] == 0); } \
+                 int end = 1; waitpid(child, &end, 0); if (end) abort(); }";
+    let subject = Subject::new(&hot_program(5_000_000, &format!("{locked} {forks}")));
+    subject.is_silent(&["--overhead", "5%", "--runs", "3"]);
+    let outcome = subject.detect(&["--overhead", "5%", "--runs", "3", "--counters"]);
+    assert!(counted(&outcome, BURSTS) >= 3, "at locks the time is looked at, so each run has some: {}", outcome.stderr);
+    assert_eq!(counted(&outcome, STUCK), 0, "{}", outcome.stderr);
 }

@@ -39,6 +39,8 @@ pub struct KernelRow {
     pub name: String,
     /// Its pattern.
     pub pattern: String,
+    /// Whether its manifest says that it races.
+    pub known_to_race: bool,
     /// Distinct races that ThreadSanitizer told in all its runs; `None` where it was not asked (Rust).
     pub tsan: [Option<usize>; 2],
     /// The run that first saw a race, from 1.
@@ -54,9 +56,9 @@ pub struct KernelRow {
 }
 
 impl KernelRow {
-    /// Whether anybody saw a race.
+    /// Whether it races: as its manifest says, or as anybody saw.
     pub fn races(&self) -> bool {
-        self.pairs > 0 || self.tsan.iter().flatten().any(|races| *races > 0)
+        self.known_to_race || self.pairs > 0 || self.tsan.iter().flatten().any(|races| *races > 0)
     }
 }
 
@@ -128,6 +130,7 @@ pub fn kernel(kernel: &Kernel, workshop: &Workshop, work: &Path, amounts: &Amoun
     let mut row = KernelRow {
         name: kernel.name.clone(),
         pattern: kernel.pattern.to_string(),
+        known_to_race: kernel.races,
         tsan: [None, None],
         first: detected.each.iter().position(|run| run.races > 0).map(|run| run + 1),
         pairs: detected.found.len(),

@@ -76,12 +76,12 @@ impl Detections {
         let accused: Vec<&str> =
             self.correct.iter().filter(|row| !row.reports.is_empty()).map(|row| row.name.as_str()).collect();
         let runs: u64 = self.correct.iter().map(|row| row.runs).sum();
-        let (fewest, most) = self.runs_of_correct();
+        let each = self.runs_of_each();
         bars.push(Bar {
             what: "no report on correct programs and fixed twins".to_owned(),
             holds: accused.is_empty() && runs > 0,
             seen: format!(
-                "{} in {runs} runs of {} programs, {fewest} to {most} runs each{}",
+                "{} in {runs} runs of {} programs, {each} each{}",
                 accused.len(),
                 self.correct.len(),
                 list(&accused)
@@ -124,10 +124,13 @@ impl Detections {
         }
     }
 
-    /// The fewest and most runs of a correct program.
-    fn runs_of_correct(&self) -> (u64, u64) {
+    /// How many runs of each correct program.
+    fn runs_of_each(&self) -> String {
         let runs = self.correct.iter().map(|row| row.runs);
-        (runs.clone().min().unwrap_or(0), runs.max().unwrap_or(0))
+        match (runs.clone().min().unwrap_or(0), runs.max().unwrap_or(0)) {
+            (fewest, most) if fewest == most => most.to_string(),
+            (fewest, most) => format!("{fewest} to {most}"),
+        }
     }
 
     fn bars_of_healing(&self, bars: &mut Vec<Bar>) {
@@ -227,7 +230,7 @@ impl Detections {
             page,
             "\n## Kernels that race\n\n{} runs with `selvedge detect`, which waits longer from run to run and learns; {} runs with each \
              ThreadSanitizer. First: the run that first saw a race. Places: pairs of places that raced. TSan: distinct races told, by gcc's and \
-             clang's. Kernels in which nobody saw a race (their bugs are of other kinds) are left out.\n\n\
+             clang's. Kernels without one (their bugs are of other kinds: no manifest says that they race, and nobody saw it) are left out.\n\n\
              | kernel | pattern | first | places | at 5 % | gcc TSan | clang TSan |\n|---|---|---:|---:|---|---:|---:|\n",
             amounts.runs, amounts.tsan_runs
         );
@@ -248,11 +251,11 @@ impl Detections {
         }
         self.yields(&mut page);
         self.table_of_healing(&mut page);
-        let (fewest, most) = self.runs_of_correct();
+        let each = self.runs_of_each();
         let failed: u64 = self.correct.iter().map(|row| row.failed).sum();
         let _ = write!(
             page,
-            "\n## Correct programs\n\n{} correct programs and fixed twins, {fewest} to {most} runs each (up to {}, as far as the time went): reports in the bars above; {failed} runs \
+            "\n## Correct programs\n\n{} correct programs and fixed twins, {each} runs each (of {} wanted, as far as the time went): reports in the bars above; {failed} runs \
              ended otherwise than without noise (twins with time limits of their own).\n",
             self.correct.len(),
             amounts.correct_runs

@@ -78,6 +78,9 @@ pub struct Kernel {
     pub shape: String,
     /// How a failing run shows.
     pub harm: Harm,
+    /// Whether it has a data race: two threads access a variable at once, one of them writes, and not all of these accesses are atomic.
+    #[serde(default)]
+    pub races: bool,
     /// Papers in whose evaluation the bug or its pattern occurs.
     pub papers: Vec<Paper>,
     /// Command-line arguments.

@@ -40,7 +40,7 @@ pub struct ImageSites {
     pub foreign: BTreeSet<u32>,
     /// By function: those that call it by its address.
     pub callers: BTreeMap<u32, BTreeSet<u32>>,
-    /// How the sites are reached, where the table was built.
+    /// How the sites are reached.
     pub reach: Reach,
     /// Whether the file carries a table that fits.
     pub embedded: bool,
@@ -120,7 +120,10 @@ pub fn arm(survey: &Survey, images: &[ImageSites]) -> (Vec<ImageSpec>, Armed) {
         let nothing = SurveyedImage::default();
         let seen = survey.images().get(&image.build_id).unwrap_or(&nothing);
         let on_stack = on_stack(image, seen);
-        let ran = functions_where(image, seen, |_| true);
+        // Calls alone say nothing: somebody may have been on the stack at another time.
+        let accesses =
+            |site: &Seen| !matches!(site.hook.get().map(|hook| hook.class), Some(HookClass::Function { .. }));
+        let ran = functions_where(image, seen, accesses);
         for (ordinal, entry) in image.entries.iter().enumerate() {
             let Some(class) = entry.hook.get().map(|hook| hook.class) else { continue };
             let site = seen.sites.get(&entry.offset);
@@ -251,14 +254,15 @@ mod tests {
         let mut survey = Survey::default();
         let function = |number| ("__tsan_func_entry", Some(number), Some((false, number == 4, 1)));
         let touch = |number, shared| ("__tsan_write4", Some(number), Some((shared, false, 1)));
-        // 1 touches what is shared later, 2 calls it, 3 calls nobody, 4 was on the stack and is called by 5.
+        // 1 touches what is shared later, 2 calls it, 3 calls nobody, 4 was on the stack and is called by 5, 6 was called, and no more is known.
         let rows =
             [function(1), touch(1, true), function(2), function(3), touch(3, false), function(4), touch(4, true)];
-        let mut sites = image(1, &[&rows[..], &[function(5)]].concat(), &mut survey);
+        let others = [function(5), touch(5, false), function(6)];
+        let mut sites = image(1, &[&rows[..], &others[..]].concat(), &mut survey);
         sites.callers = BTreeMap::from([(1, BTreeSet::from([2])), (4, BTreeSet::from([5])), (3, BTreeSet::from([1]))]);
         let (specs, _) = arm(&survey, &[sites]);
         let armed: Vec<u32> = specs[0].sites.iter().map(|(ordinal, _)| *ordinal).collect();
-        assert_eq!(armed, [0, 1, 2, 5, 6]);
+        assert_eq!(armed, [0, 1, 2, 5, 6, 9]);
     }
 
     #[test]

@@ -182,7 +182,8 @@ pub fn of_clip(clip: &Clip) -> Result<Prepared, PrepareError> {
     let scratch = scratch()?;
     let inputs = clip.unpack(scratch.path()).map_err(PrepareError::Input)?;
     let images = clip.files().iter().filter_map(|file| ImageSites::load(&file.path, &file.build_id)).collect();
-    let surveyed = Surveyed { survey: Survey::default(), images, runs: 0, kept: true, end: None, lost: false };
+    let surveyed =
+        Surveyed { survey: Survey::default(), images, runs: 0, kept: true, end: None, lost: false, by_hand: false };
     Ok(Prepared {
         program,
         inputs,

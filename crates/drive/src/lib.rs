@@ -26,6 +26,7 @@ pub mod heal;
 pub mod hunt;
 pub mod intervene;
 pub mod minimize;
+pub mod own_time;
 pub mod plan;
 pub mod program;
 pub mod pursue;

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::arm::{Armed, ImageSites, arm, arm_controlled};
 use crate::guard::keys::ImageFile;
 use crate::guest_input::GuestInput;
+use crate::own_time::{idle_plan, timed};
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::program::{Program, hex, unhex};
 use crate::run::{End, Guest, GuestOutput, RunGuestError, RunRequest, Stop, run_guest};
@@ -29,7 +30,7 @@ use crate::untraced::Untraced;
 /// Version of the survey file.
 ///
 /// 1: first.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Why there is no survey.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +97,8 @@ pub struct Surveyed {
     pub end: Option<End>,
     /// Whether a run could not write what it saw: the survey is then not kept.
     pub lost: bool,
+    /// Whether the runs were started by hand.
+    pub by_hand: bool,
 }
 
 impl Surveyed {
@@ -136,13 +139,13 @@ pub fn survey(
         && runs >= request.runs
         && let Some(images) = images_of(&survey, request.program)
     {
-        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false, by_hand: false });
     }
     if !request.fresh
         && let Some((survey, runs)) = by_hand(request)
         && let Some(images) = images_of(&survey, request.program)
     {
-        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false });
+        return Ok(Surveyed { survey, images, runs, kept: true, end: None, lost: false, by_hand: true });
     }
     let mut tables = own_table(request);
     let mut survey = Survey::default();
@@ -173,7 +176,35 @@ pub fn survey(
     if !lost {
         save(&file, &survey, done)?;
     }
-    Ok(Surveyed { survey, images, runs: done, kept: false, end, lost })
+    Ok(Surveyed { survey, images, runs: done, kept: false, end, lost, by_hand: false })
+}
+
+/// How long the surveyed program takes by itself, in nanoseconds of processor time: as a run with nothing armed tells, which is made once
+/// for a survey. `None` where it does not end within its time.
+pub fn own_time(request: &SurveyRequest<'_>, input: &mut GuestInput) -> Result<Option<u64>, SurveyError> {
+    let file = request.store.survey_file(&key(request)).with_extension("time");
+    if !request.fresh
+        && let Some(known) = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u64>().ok())
+    {
+        return Ok(Some(known).filter(|time| *time > 0));
+    }
+    let create = |source| StoreError::Create { path: request.store.dir().to_owned(), source };
+    let dir = tempfile::Builder::new().prefix("time-").tempdir_in(request.store.dir()).map_err(create)?;
+    let plan = dir.path().join("plan");
+    write_whole(&plan, &idle_plan(dir.path())?)?;
+    let run = RunRequest {
+        guest: request.guest,
+        plan: &plan,
+        output: GuestOutput::Files(dir.path().to_owned()),
+        timeout: request.timeout,
+        stop: request.stop,
+    };
+    let time = timed(|| run_guest(&run, input))?;
+    if request.stop.is_set() {
+        return Err(SurveyError::Stopped);
+    }
+    write_whole(&file, format!("{}\n", time.unwrap_or(0)).as_bytes())?;
+    Ok(time)
 }
 
 /// The table of a program that carries none.
@@ -349,7 +380,7 @@ mod tests {
         survey.add(&[9; 20], Path::new("/bin/p"), 0x1234, seen);
         save(&file, &survey, 2).expect("saved");
         assert_eq!(load(&file), Some((survey, 2)));
-        std::fs::write(&file, "{\"version\":2}").expect("written");
+        std::fs::write(&file, "{\"version\":99}").expect("written");
         assert_eq!(load(&file), None);
         assert_eq!(load(&dir.path().join("none")), None);
     }

@@ -4,7 +4,7 @@
 //! intervention [`Noise`](crate::plan::Intervene::Noise).
 //!
 //! ```text
-//! 0   magic "SLVNOISE"   8  version u32     12  header length u32 (96)
+//! 0   magic "SLVNOISE"   8  version u32     12  header length u32 (112)
 //! 16  seed u64           24 duration ns u64
 //! 32  budget u32: millionths of the processor time that a thread uses ([`NO_BUDGET`]: none)   36  window of a near miss, ns u32
 //! 40  strength u16       42 strength where noise is aimed u16
@@ -12,7 +12,10 @@
 //! 48  sites u32          52 rows at u32     56  ranges u32      60  ranges at u32
 //! row, 8 bytes, of ids 0, 1, …: aim u32 ([`Aim`]) | duration us u32 (0: the plan's)
 //! 64  section rows at u32   68 roles u32    72  roles at u32    76  branches u32 (0: no sections are checked)
-//! 80  begin off u32: ids below this, unless noise is aimed at them, are switched off at first   84  zeros
+//! 80  begin off u32: ids below this, unless noise is aimed at them, are switched off at first
+//! 84  bodies u32         88  bodies at u32     92  of so many bursts one is whole u32
+//! 96  how long hot functions run with hooks, ns u64             104 how long they then run without, ns u64
+//! body, 16 bytes, ascending: begin of the image's build-id u64 | room u32, as the site table has it | turn u32 ([`Turn`])
 //! range, 16 bytes: where a suspected variable is, as offset from the base of the executable u64 | length u64
 //! section row, 8 bytes, of ids 0, 1, …: first role u32 | roles u32
 //! role, 16 bytes: kind u32 ([`PartKind`]) | section u32 | branch u32 | flags u32 (`PART_…`)
@@ -48,9 +51,11 @@ use crate::bytes::{array_at, slice_at, u32_at, u64_at};
 /// First bytes of the payload.
 pub const MAGIC: [u8; 8] = *b"SLVNOISE";
 /// Version of the payload.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the payload's header.
-pub const HEADER: usize = 96;
+pub const HEADER: usize = 112;
+/// Bytes of a body's row.
+pub const BODY: usize = 16;
 /// Bytes of a site's row of roles.
 pub const PARTS_ROW: usize = 8;
 /// Bytes of a role.
@@ -71,6 +76,10 @@ pub const NO_BUDGET: u32 = u32::MAX;
 pub const MOST_STRENGTH: u16 = 1000;
 /// The longest wait.
 pub const MOST_DURATION_NS: u64 = 10_000_000_000;
+/// The longest that hot functions run without hooks.
+pub const MOST_OFF_NS: u64 = 1 << 50;
+/// Most hot functions.
+pub const MOST_BODIES: u32 = 1 << 20;
 /// Most sites.
 pub const MOST_SITES: u32 = 1 << 24;
 /// Atomic operations are watched too: a plain access that meets one races with it.
@@ -210,6 +219,27 @@ choice! {
     }
 }
 
+/// When a hot function runs with hooks. One that is named nowhere always does, where a site that it leads to is armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Turn {
+    /// Not in this run.
+    Never = 0,
+    /// Now and then, all such functions at the same time.
+    Bursts = 1,
+    /// In whole bursts only.
+    Seldom = 2,
+}
+
+/// What stands for an image in a body's row: the first bytes of its build-id.
+pub fn image_key(build_id: &[u8]) -> u64 {
+    let mut key = [0; 8];
+    for (to, from) in key.iter_mut().zip(build_id) {
+        *to = *from;
+    }
+    u64::from_le_bytes(key)
+}
+
 /// How a site is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
@@ -220,6 +250,8 @@ pub enum Aim {
     Usual = 1,
     /// It waits with the strength of aimed noise.
     Aimed = 2,
+    /// It waits with the plan's strength, and is counted apart: those that are met often do not take its turns.
+    Rare = 3,
 }
 
 /// What a site is to a section.
@@ -311,6 +343,10 @@ log_counters! {
     SectionsCrowded = "atomic sections that were not followed for want of room",
     /// Calibrated cost.
     CheckPs = "picoseconds that a check takes, as it was measured",
+    /// Hot functions were switched.
+    Bursts = "times that hot functions ran with hooks for a moment",
+    /// Their time could not be ended.
+    Stuck = "times that a hot function could not be switched",
 }
 
 /// A checked view of a payload's bytes.
@@ -345,6 +381,15 @@ pub struct Noise<'a> {
     pub branches: u32,
     /// Ids below this, unless noise is aimed at them, are switched off at first.
     pub begin_off: u32,
+    /// Hot functions: how many rows there are.
+    pub bodies: u32,
+    /// How long those with [`Turn::Bursts`] run with hooks, in nanoseconds.
+    pub on_ns: u64,
+    /// How long they then run without.
+    pub off_ns: u64,
+    /// Of so many bursts one has those with [`Turn::Seldom`] too.
+    pub whole_every: u32,
+    bodies_at: usize,
     parts_at: usize,
     roles: u32,
     roles_at: usize,
@@ -401,6 +446,11 @@ impl<'a> Noise<'a> {
             roles_at: field(72)? as usize,
             branches: field(76)?,
             begin_off: field(80)?,
+            bodies: field(84)?,
+            bodies_at: field(88)? as usize,
+            whole_every: field(92)?.max(1),
+            on_ns: long(96)?,
+            off_ns: long(104)?,
         };
         if noise.duration_ns > MOST_DURATION_NS {
             return Err(bad(24));
@@ -413,6 +463,20 @@ impl<'a> Noise<'a> {
         }
         slice_at(bytes, noise.rows_at, noise.sites as usize * ROW).ok_or(bad(52))?;
         slice_at(bytes, noise.ranges_at, noise.ranges as usize * RANGE).ok_or(bad(60))?;
+        if noise.bodies > MOST_BODIES {
+            return Err(bad(84));
+        }
+        slice_at(bytes, noise.bodies_at, noise.bodies as usize * BODY).ok_or(bad(88))?;
+        for number in 0..noise.bodies {
+            let row = noise.body(number).ok_or(bad(noise.bodies_at + number as usize * BODY))?;
+            let after = number.checked_sub(1).and_then(|before| noise.body(before));
+            if after.is_some_and(|before| (before.0, before.1) >= (row.0, row.1)) {
+                return Err(bad(noise.bodies_at + number as usize * BODY));
+            }
+        }
+        if noise.on_ns > MOST_DURATION_NS || noise.off_ns > MOST_OFF_NS {
+            return Err(bad(96));
+        }
         for id in 0..noise.sites {
             if noise.row(id).is_none() {
                 return Err(bad(noise.rows_at + id as usize * ROW));
@@ -480,6 +544,7 @@ impl<'a> Noise<'a> {
             0 => Aim::Quiet,
             1 => Aim::Usual,
             2 => Aim::Aimed,
+            3 => Aim::Rare,
             _ => return None,
         };
         Some((aim, u32_at(self.bytes, at + 4)?))
@@ -488,6 +553,33 @@ impl<'a> Noise<'a> {
     /// How a site is watched, and how long it waits in microseconds (0: the plan's time).
     pub fn site(&self, id: u32) -> (Aim, u32) {
         if id < self.sites { self.row(id).unwrap_or((Aim::Quiet, 0)) } else { (Aim::Quiet, 0) }
+    }
+
+    /// A hot function: its image, the room at its begin, and when it runs with hooks.
+    pub fn body(&self, number: u32) -> Option<(u64, u32, Turn)> {
+        let at = self.bodies_at + (number < self.bodies).then_some(number)? as usize * BODY;
+        let turn = match u32_at(self.bytes, at + 12)? {
+            0 => Turn::Never,
+            1 => Turn::Bursts,
+            2 => Turn::Seldom,
+            _ => return None,
+        };
+        Some((u64_at(self.bytes, at)?, u32_at(self.bytes, at + 8)?, turn))
+    }
+
+    /// The row of a function of an image with this key.
+    pub fn body_of(&self, image: u64, room: u32) -> Option<(u32, Turn)> {
+        let (mut low, mut high) = (0, self.bodies);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (this, at, turn) = self.body(middle)?;
+            match (this, at).cmp(&(image, room)) {
+                core::cmp::Ordering::Less => low = middle + 1,
+                core::cmp::Ordering::Greater => high = middle,
+                core::cmp::Ordering::Equal => return Some((middle, turn)),
+            }
+        }
+        None
     }
 
     /// Where a suspected variable is: offset from the base of the executable, and length.
@@ -756,17 +848,19 @@ impl<'a> Log<'a> {
 mod tests {
     use super::*;
 
-    fn payload() -> [u8; 96 + 24 + 16 + 24 + 32] {
-        let mut bytes = [0; 192];
+    fn payload() -> [u8; 112 + 24 + 16 + 24 + 32 + 32] {
+        let mut bytes = [0; 240];
         bytes[..8].copy_from_slice(&MAGIC);
         let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         let header =
-            [(8, VERSION), (12, 96), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
-        let rest = [(48, 3), (52, 96), (56, 1), (60, 120), (96, 1), (104, 2), (108, 9), (120, 0x40), (128, 8)];
+            [(8, VERSION), (12, 112), (16, 7), (24, 5000), (32, 50_000), (40, 20 | 500 << 16), (44, 1 | 2 << 8)];
+        let rest = [(48, 3), (52, 112), (56, 1), (60, 136), (112, 1), (120, 2), (124, 9), (136, 0x40), (144, 8)];
         // The first site begins section 5, the second ends it by branch 0.
-        let sections = [(64, 136), (68, 2), (72, 160), (76, 1), (140, 1), (144, 1), (148, 1), (152, 2)];
-        let roles = [(160, 1), (164, 5), (172, PART_WRITES), (176, 2), (180, 5), (188, PART_READS)];
-        for (at, value) in header.into_iter().chain(rest).chain(sections).chain(roles) {
+        let sections = [(64, 152), (68, 2), (72, 176), (76, 1), (156, 1), (160, 1), (164, 1), (168, 2)];
+        let roles = [(176, 1), (180, 5), (188, PART_WRITES), (192, 2), (196, 5), (204, PART_READS)];
+        let bodies =
+            [(84, 2), (88, 208), (92, 5), (96, 1000), (104, 9000), (208, 4), (216, 64), (220, 1), (224, 4), (232, 80)];
+        for (at, value) in header.into_iter().chain(rest).chain(sections).chain(roles).chain(bodies) {
             put(at, value);
         }
         bytes
@@ -786,6 +880,15 @@ mod tests {
         assert_eq!(noise.parts(0).next(), Some(part(PartKind::Enter, PART_WRITES)));
         assert_eq!(noise.parts(1).next(), Some(part(PartKind::End, PART_READS)));
         assert_eq!((noise.parts(2).count(), noise.parts(9).count()), (0, 0));
+        assert_eq!((noise.on_ns, noise.off_ns, noise.whole_every), (1000, 9000, 5));
+        assert_eq!(
+            [0, 1, 2].map(|number| noise.body(number)),
+            [Some((4, 64, Turn::Bursts)), Some((4, 80, Turn::Never)), None]
+        );
+        let of = |image, room| noise.body_of(image, room);
+        assert_eq!((of(4, 64), of(4, 80)), (Some((0, Turn::Bursts)), Some((1, Turn::Never))));
+        assert_eq!((of(4, 72), of(3, 80), of(5, 0)), (None, None, None));
+        assert_eq!((image_key(&[1, 2]), image_key(&[0; 20])), (0x201, 0));
     }
 
     #[test]
@@ -801,6 +904,7 @@ mod tests {
                 if let Ok(noise) = Noise::parse(&bytes) {
                     for number in [0, 1, noise.sites.wrapping_sub(1), noise.sites, u32::MAX] {
                         let _ = (noise.site(number), noise.range(number), noise.parts(number).count());
+                        let _ = (noise.body(number), noise.body_of(4, number));
                     }
                 }
             }

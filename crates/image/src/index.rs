@@ -65,7 +65,7 @@ pub struct Loaded {
     pub image: Image,
     /// By ascending offset; the position is the ordinal.
     pub entries: Vec<Entry>,
-    /// How they are reached, for a table that was built here.
+    /// How they are reached.
     pub reach: Reach,
     /// Where they came from.
     pub origin: Origin,
@@ -104,7 +104,8 @@ pub fn load_or_build(path: &Path) -> Result<Loaded, OpenImageError> {
         Some(Ok(table)) => {
             let entries = (0..table.len()).filter_map(|ordinal| table.get(ordinal)).collect();
             let counters = SiteCounters::default();
-            return Ok(Loaded { entries, image, reach: Reach::default(), origin: Origin::Embedded, counters });
+            let reach = Reach::of_table(&table);
+            return Ok(Loaded { entries, image, reach, origin: Origin::Embedded, counters });
         }
     };
     let sites = find_sites(&image);

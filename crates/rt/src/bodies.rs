@@ -4,8 +4,10 @@
 //! before the code can run, so no thread is inside a plain body then. (One that a constructor of another image started is
 //! the exception: it leaves a plain body the ordinary way, since nothing there leads back to the room.)
 
+use selvedge_events::detect::image_key;
 use selvedge_events::site_table::{Body, ROOM, Range, Table};
 
+use crate::detect;
 use crate::modules::{Module, Probe};
 use crate::patch::Writable;
 
@@ -45,6 +47,20 @@ pub(crate) fn switch(
         }
     }
     (switched, stuck)
+}
+
+/// Hot functions do not begin with hooks; after all sites were patched.
+pub(crate) fn hold_back(module: &Module<'_>, table: &Table<'_>, code: &mut Writable) {
+    if !detect::is_on() {
+        return;
+    }
+    let image = image_key(module.build_id);
+    for body in (0..).map_while(|number| table.body(number)).filter(|body| is_switched(module, body)) {
+        let at = module.base + u64::from(body.room);
+        if let Some(byte) = detect::bursts::begins_with(image, body.room, at, begin(at)) {
+            code.write(at, &[byte]);
+        }
+    }
 }
 
 /// Which sites are reached, asked by ascending ordinal.

@@ -189,7 +189,7 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
                 }
                 if code.write(at, &first) {
                     if let Some(id) = switched {
-                        switch::placed(id, at, &call);
+                        switch::placed(id, at, &call, switch::idle(call.bytes[0]));
                     }
                     on += 1;
                 }
@@ -203,6 +203,7 @@ pub fn apply(module: &Module<'_>, plan: Option<&Plan<'static>>, next_id: &mut u3
             }
         }
     }
+    bodies::hold_back(module, &table, &mut code);
     if arm_all {
         *next_id = first_id + table.len();
     }

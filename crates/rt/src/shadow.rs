@@ -138,6 +138,11 @@ pub fn seen_atomic(site: u32) {
     }
 }
 
+/// A function was called.
+pub fn entered(site: u32) {
+    mark(site, survey::SEEN, true);
+}
+
 /// Touches the cell of one address; true where the location is shared.
 fn touch(state: &ThreadState, addr: u64, write: bool, site: u32) -> bool {
     let Some(cell) = cell(addr) else {

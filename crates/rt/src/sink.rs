@@ -221,6 +221,7 @@ pub fn clean_exit() {
 /// The process is about to forbid itself system calls: from here on we make none. `counter_too`: it may
 /// not even read the time-stamp counter; then nothing more is recorded.
 pub fn seal(counter_too: bool) {
+    crate::detect::bursts::before_seal();
     SEALED.store(if counter_too { 2 } else { 1 }, Ordering::Relaxed);
     set_flag(FLAG_SEALED);
 }

@@ -2,7 +2,8 @@
 //!
 //! An armed site is `call thunk`, five bytes. Changing its first byte makes it `test eax, imm32`: the same length, no effect
 //! but on the flags, which are dead around a call; a tail jump becomes `ret`. One byte is stored, so whoever runs
-//! the code meanwhile runs the one instruction or the other, never a mixture. Storing the old byte switches it on again.
+//! the code meanwhile runs the one instruction or the other, never a mixture. Storing the old byte switches it on again. The jump at the begin of
+//! a function that has two bodies is switched in the same way.
 //!
 //! Code pages are never writable and executable at once: the byte goes through `/proc/self/mem`, as a debugger's
 //! breakpoint would, and only where the five bytes are still those that the patcher left (a library may be gone).
@@ -32,19 +33,27 @@ fn place(site: u32) -> Option<&'static [AtomicU64; 2]> {
     Some(unsafe { &*((at + site as usize * 16) as *const [AtomicU64; 2]) })
 }
 
+/// The first byte of five that do nothing: `test eax, imm32`.
+pub const PASS: u8 = 0xa9;
+
 /// The first byte of a site that is switched off.
 pub const fn idle(call: u8) -> u8 {
-    if call == 0xe9 { 0xc3 } else { 0xa9 }
+    if call == 0xe9 { 0xc3 } else { PASS }
 }
 
-/// A site was armed with this code, and does nothing but call us.
-pub fn placed(site: u32, at: u64, code: &[u8]) {
-    let mut bytes = [0_u8; 8];
+/// A site was armed with this code, and does nothing but call us; with the byte `off` in the place of the first one it does nothing.
+pub fn placed(site: u32, at: u64, code: &[u8], off: u8) {
+    let mut bytes = [0, 0, 0, 0, 0, off, 0, 0];
     if let (Some(place), Some(room), Some(five)) = (place(site), bytes.get_mut(..5), code.get(..5)) {
         room.copy_from_slice(five);
         place[1].store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         place[0].store(at, Ordering::Release);
     }
+}
+
+/// Whether there is a site with this id that can be switched.
+pub fn is_placed(site: u32) -> bool {
+    place(site).is_some_and(|place| place[0].load(Ordering::Relaxed) != 0)
 }
 
 /// The code, open for single bytes.
@@ -64,8 +73,8 @@ impl Switches {
     pub fn switch(&self, site: u32, on: bool) -> bool {
         let Some(place) = place(site) else { return false };
         let (at, code) = (place[0].load(Ordering::Acquire), place[1].load(Ordering::Relaxed).to_le_bytes());
-        let [call, ..] = code;
-        let (from, to) = if on { (idle(call), call) } else { (call, idle(call)) };
+        let [call, _, _, _, _, off, ..] = code;
+        let (from, to) = if on { (off, call) } else { (call, off) };
         let mut there = [0_u8; 5];
         let same = at != 0 && sys::pread(self.0, &mut there, at) == Ok(5);
         if !same || there[0] != from || there[1..] != code[1..5] {

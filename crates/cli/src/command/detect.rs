@@ -23,6 +23,7 @@ use selvedge_report::shell::quoted;
 
 use crate::args::DetectArgs;
 use crate::command::guarding::counted;
+use crate::command::hot;
 use crate::command::made;
 use crate::command::seen::{self, Seen};
 use crate::messages::{Failure, Live, note};
@@ -58,6 +59,7 @@ pub(crate) fn run(args: DetectArgs) -> Result<u8, Failure> {
         Step::Surveying { run, of } => note(&format!("survey run {run} of {of}")),
         Step::Watching { sites, suspects: 0 } => note(&format!("watching {sites} sites")),
         Step::Watching { sites, suspects } => note(&format!("watching {sites} sites, {suspects} of them suspects")),
+        Step::Hot(functions) => hot::told(functions).iter().for_each(|line| note(line)),
         Step::Checking { sections, missing, declared } => note(&checking(sections, missing, declared)),
         Step::PlanWritten { logs } => note(&format!(
             "start the program with SELVEDGE_PLAN={}; logs go to {}",

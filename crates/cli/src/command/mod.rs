@@ -15,6 +15,7 @@ pub(crate) mod graph;
 pub(crate) mod guard;
 pub(crate) mod guarding;
 pub(crate) mod heal;
+pub(crate) mod hot;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod latest;

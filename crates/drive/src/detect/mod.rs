@@ -4,6 +4,7 @@
 //! Each run learns from those before ([`lessons`]): near misses and races get more of the noise.
 
 pub mod checked;
+pub mod hot;
 pub mod lessons;
 pub mod payload;
 pub mod refine;
@@ -33,11 +34,12 @@ use crate::program::{Program, hex};
 use crate::record::RecordError;
 use crate::run::{End, Guest, GuestOutput, RunRequest, Stop, ask_oracle, run_guest};
 use crate::store::{Store, StoreError, write_whole};
-use crate::survey::{SurveyRequest, survey};
+use crate::survey::{SurveyRequest, own_time, survey};
 use checked::{Branch, Checked};
+use hot::Hot;
 use lessons::Lessons;
 use payload::NoiseSpec;
-use watch::{Wanted, WatchedSite, begin_off, watched};
+use watch::{SMALL_BUDGET, Wanted, WatchedSite, begin_off, watched};
 
 /// How threads wait and where.
 #[derive(Clone, Debug)]
@@ -229,6 +231,8 @@ pub enum Step<'a> {
         /// Of these, suspects.
         suspects: usize,
     },
+    /// Functions that do not always run with hooks, for the budget's sake.
+    Hot(&'a Hot),
     /// Sections are checked.
     Checking {
         /// How many.
@@ -292,13 +296,26 @@ pub fn detect(
     };
     let watching = sites.len();
     let all = surveyed.survey.images().values().flat_map(|image| image.sites.values()).map(|site| u64::from(site.hits));
-    let begin_off = begin_off(all.sum(), &sites, options.budget);
+    // Sections are followed through calls, so their functions stay as they are.
+    let hot = match options.budget.filter(|_| !checks) {
+        Some(budget) => {
+            let bodies = hot::bodies(&surveyed.images, &surveyed.survey, &images);
+            let is_felt = hot::is_felt(&bodies);
+            let known = if is_felt && !surveyed.by_hand { own_time(&request, &mut input)? } else { None };
+            let time = known.unwrap_or_else(|| hot::presumed_time(&surveyed.survey));
+            if is_felt { Hot::new(bodies, time, budget) } else { Hot::default() }
+        }
+        None => Hot::default(),
+    };
+    let begin_off = if hot.is_empty() { begin_off(all.sum(), &sites, options.budget) } else { 0 };
     let parts = checked.arm(&mut images, &mut sites);
+    hot.arm(&mut images, u32::try_from(sites.len() + hot.count()).unwrap_or(u32::MAX));
     let branches = u32::try_from(checked.branches.len()).unwrap_or(u32::MAX);
-    let armed = Armed { images, parts, branches, checks, begin_off };
+    let armed = Armed { images, parts, branches, checks, begin_off, hot };
     let lessons_file = lessons_file(store, &program, &found);
     let mut lessons = if options.again { Lessons::load(&lessons_file) } else { Lessons::default() };
     each(Step::Watching { sites: watching, suspects: lessons.suspects() });
+    each(Step::Hot(&armed.hot));
     let mut detected =
         Detected { sites, program: program.path.clone(), build_id: program.build_id.clone(), ..Detected::default() };
     if checks {
@@ -390,6 +407,7 @@ struct Armed {
     checks: bool,
     /// Ids below this begin switched off.
     begin_off: u32,
+    hot: Hot,
 }
 
 /// Whether an image's code declares sections of its own.
@@ -407,15 +425,17 @@ fn plan(
     out_dir: &std::path::Path,
 ) -> Result<Vec<u8>, RecordError> {
     let seed = options.seed.wrapping_add(u64::from(run));
-    let turn = options.first_run.wrapping_add(run);
-    let turn = DURATIONS.get(turn as usize % DURATIONS.len()).copied().unwrap_or_default();
+    let turn_number = options.first_run.wrapping_add(run);
+    let turn = DURATIONS.get(turn_number as usize % DURATIONS.len()).copied().unwrap_or_default();
     let duration = options.duration.unwrap_or(turn);
     let strength = options.strength.unwrap_or(USUAL_STRENGTH);
+    let is_small = options.budget.is_some_and(|budget| budget <= SMALL_BUDGET);
+    let most = MOST_AIMED[usize::from(!is_small)];
     let flag = |on: bool, flag: u16| if on { flag } else { 0 };
     let noise = NoiseSpec {
         seed,
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
-        budget: options.budget,
+        budget: options.budget.map(|budget| if armed.hot.is_empty() { budget } else { budget - budget / 4 }),
         window_ns: WINDOW_NS,
         strength,
         aimed: if options.heuristic == Heuristic::Random { options.aimed.max(strength) } else { strength },
@@ -426,11 +446,12 @@ fn plan(
             | flag(options.values, FLAG_VALUES)
             | flag(armed.checks, FLAG_SECTIONS)
             | flag(options.wanted.volatile, FLAG_VOLATILE),
-        sites: aims(options.heuristic, seed, sites, lessons),
+        sites: aims(options.heuristic, most, seed, sites, lessons),
         ranges: if options.heuristic == Heuristic::Variable { lessons.ranges() } else { Vec::new() },
         parts: armed.parts.clone(),
         branches: armed.branches,
         begin_off: armed.begin_off,
+        hot: armed.hot.of_run(options.seed, turn_number),
     };
     let mut plan = PlanSpec::new(Observe::Nothing, out_dir);
     plan.images.clone_from(&armed.images);
@@ -438,8 +459,20 @@ fn plan(
     Ok(plan.to_bytes()?)
 }
 
-/// How each site is watched: suspects by chance as their weight says.
-fn aims(heuristic: Heuristic, seed: u64, sites: &[WatchedSite], lessons: &Lessons) -> Vec<Aim> {
+/// Watched accesses of a run above which those that are met seldom would hardly ever have their turn.
+const MANY: u64 = 1_000_000;
+/// A site is met seldom that makes no more than one in so many of them: by the cold-region hypothesis that is where races are left (LiteRace,
+/// PLDI 2009).
+const RARE: u64 = 256;
+
+/// Most suspects that noise is aimed at in one run, where the budget is small and where it is not: others have their turn in the next one.
+const MOST_AIMED: [usize; 2] = [6, 16];
+
+/// How each site is watched: suspects by chance as their weight says, `most` of them.
+fn aims(heuristic: Heuristic, most: usize, seed: u64, sites: &[WatchedSite], lessons: &Lessons) -> Vec<Aim> {
+    let all: u64 = sites.iter().map(|site| u64::from(site.hits)).sum();
+    let part = (most as f64 / lessons.suspects().max(1) as f64).min(1.0);
+    let is_rare = |site: &WatchedSite| all > MANY && u64::from(site.hits) <= all / RARE;
     let mut chance = seed;
     let mut aim = |site: &WatchedSite| {
         chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -448,8 +481,9 @@ fn aims(heuristic: Heuristic, seed: u64, sites: &[WatchedSite], lessons: &Lesson
             // A race may be far from where its variable is: only where one was seen.
             Heuristic::Location if lessons.raced(site) => Aim::Aimed,
             Heuristic::Location => Aim::Quiet,
-            Heuristic::Random if draw < lessons.weight(site) => Aim::Aimed,
+            Heuristic::Random if draw < lessons.weight(site) * part => Aim::Aimed,
             Heuristic::Variable if lessons.raced(site) => Aim::Aimed,
+            Heuristic::Random if is_rare(site) => Aim::Rare,
             Heuristic::Random | Heuristic::Variable => Aim::Usual,
         }
     };

@@ -2,6 +2,7 @@
 
 use selvedge_events::detect::{self as layout, Aim, Heuristic, NO_BUDGET, NoiseKind, Part};
 
+use super::hot::HotBodies;
 use crate::plan::WritePlanError;
 
 /// Noise, before it is bytes.
@@ -35,6 +36,8 @@ pub struct NoiseSpec {
     pub branches: u32,
     /// Ids below this, unless noise is aimed at them, are switched off at first.
     pub begin_off: u32,
+    /// When hot functions run with hooks.
+    pub hot: HotBodies,
 }
 
 impl NoiseSpec {
@@ -47,7 +50,8 @@ impl NoiseSpec {
         let rows = if self.branches == 0 { 0 } else { self.sites.len() };
         let roles_at = parts_at + rows * layout::PARTS_ROW;
         let roles = self.parts.iter().map(Vec::len).sum::<usize>();
-        let mut bytes = Vec::with_capacity(roles_at + roles * layout::PART);
+        let bodies_at = roles_at + roles * layout::PART;
+        let mut bytes = Vec::with_capacity(bodies_at + self.hot.rows.len() * layout::BODY);
         bytes.extend(layout::MAGIC);
         bytes.extend(layout::VERSION.to_le_bytes());
         bytes.extend(len32(layout::HEADER)?.to_le_bytes());
@@ -64,6 +68,12 @@ impl NoiseSpec {
         }
         for field in [len32(parts_at)?, len32(roles)?, len32(roles_at)?, self.branches, self.begin_off] {
             bytes.extend(field.to_le_bytes());
+        }
+        for field in [len32(self.hot.rows.len())?, len32(bodies_at)?, self.hot.whole_every] {
+            bytes.extend(field.to_le_bytes());
+        }
+        for ns in [self.hot.on_ns.min(layout::MOST_DURATION_NS), self.hot.off_ns.min(layout::MOST_OFF_NS)] {
+            bytes.extend(ns.to_le_bytes());
         }
         bytes.resize(rows_at, 0);
         for aim in &self.sites {
@@ -87,6 +97,11 @@ impl NoiseSpec {
                 bytes.extend(field.to_le_bytes());
             }
         }
+        for ((image, room), turn) in &self.hot.rows {
+            bytes.extend(image.to_le_bytes());
+            bytes.extend(room.to_le_bytes());
+            bytes.extend((*turn as u32).to_le_bytes());
+        }
         Ok(bytes)
     }
 }
@@ -94,7 +109,7 @@ impl NoiseSpec {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use selvedge_events::detect::Noise;
+    use selvedge_events::detect::{Noise, Turn};
 
     use super::*;
 
@@ -113,16 +128,18 @@ mod tests {
             budget in proptest::option::of(0..u32::MAX), window_ns in any::<u32>(),
             strength in 0..=1000_u16, aimed in 0..=1000_u16,
             kind in 0..4_u8, heuristic in 0..3_u8, flags in any::<u16>(),
-            sites in proptest::collection::vec(prop_oneof![Just(Aim::Quiet), Just(Aim::Usual), Just(Aim::Aimed)], 0..40),
+            sites in proptest::collection::vec(prop_oneof![Just(Aim::Quiet), Just(Aim::Usual), Just(Aim::Aimed), Just(Aim::Rare)], 0..40),
             ranges in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..9),
             parts in proptest::collection::vec(proptest::collection::vec(part(), 0..3), 0..40),
             begin_off in any::<u32>(),
+            rows in proptest::collection::btree_map((0..3_u64, any::<u32>()), prop_oneof![Just(Turn::Never), Just(Turn::Bursts), Just(Turn::Seldom)], 0..20),
+            whole_every in 1_u32.., on_ns in 0..=layout::MOST_DURATION_NS, off_ns in 0..=layout::MOST_OFF_NS,
         ) {
             let (kind, heuristic) = (NoiseKind::from_u8(kind).expect("one"), Heuristic::from_u8(heuristic).expect("one"));
             let spec = NoiseSpec {
                 seed, duration_ns, budget, window_ns, strength, aimed, kind, heuristic, flags, ranges,
                 parts: sites.iter().zip(parts.iter().chain(std::iter::repeat(&Vec::new()))).map(|(_, parts)| parts.clone()).collect(),
-                branches: 9, sites, begin_off,
+                branches: 9, sites, begin_off, hot: HotBodies { rows, on_ns, off_ns, whole_every },
             };
             let bytes = spec.to_bytes().expect("small");
             let noise = Noise::parse(&bytes).expect("sound");
@@ -135,7 +152,16 @@ mod tests {
                 parts: (0..noise.sites).map(|id| noise.parts(id).collect()).collect(),
                 branches: noise.branches,
                 begin_off: noise.begin_off,
+                hot: HotBodies {
+                    rows: (0..noise.bodies).filter_map(|row| noise.body(row)).map(|(image, room, turn)| ((image, room), turn)).collect(),
+                    on_ns: noise.on_ns,
+                    off_ns: noise.off_ns,
+                    whole_every: noise.whole_every,
+                },
             };
+            for ((image, room), turn) in &back.hot.rows {
+                prop_assert_eq!(noise.body_of(*image, *room).map(|(_, turn)| turn), Some(*turn));
+            }
             prop_assert_eq!(back, spec);
         }
     }

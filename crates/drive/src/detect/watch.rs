@@ -83,7 +83,7 @@ pub fn watched(surveyed: &Surveyed, wanted: Wanted) -> (Vec<ImageSpec>, Vec<Watc
 /// Accesses in a run, watched or not, below which no check can be felt.
 const FELT: u64 = 2_000_000;
 /// Budgets above this are kept by the runtime alone: a run has time enough to find out what is hot.
-const SMALL_BUDGET: u32 = 100_000;
+pub const SMALL_BUDGET: u32 = 100_000;
 /// Most sites that begin switched off.
 const MOST_OFF: usize = 128;
 

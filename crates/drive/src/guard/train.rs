@@ -26,6 +26,7 @@ use crate::guard::log::{LogFile, learnt, take_logs};
 use crate::guard::switching::hooks_of;
 use crate::guest_input::GuestInput;
 use crate::intervene::Interventions;
+use crate::own_time::{idle_plan, timed};
 use crate::plan::{ImageSpec, PlanSpec, WritePlanError};
 use crate::run::{End, Guest, GuestOutput, RunGuestError, RunRequest, Stop, ask_oracle, run_guest};
 use selvedge_image::LockCall;
@@ -225,19 +226,8 @@ impl<'a> School<'a> {
     /// Processor time in nanoseconds that the program takes by itself, as a run of it with nothing armed tells; 0 where it does not.
     fn own_time(&self, stop: &Stop) -> Result<u64, TrainError> {
         let plan = self.plan_file.with_extension("idle");
-        let idle = PlanSpec::new(Observe::Nothing, &self.free_dir).to_bytes()?;
-        std::fs::write(&plan, idle).map_err(TrainError::Files)?;
-        let before = children_time();
-        let (end, elapsed) = self.start(&plan, stop)?;
-        if matches!(end, End::TimedOut | End::Interrupted) {
-            return Ok(0);
-        }
-        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        Ok(match children_time().zip(before).map(|(after, before)| after.saturating_sub(before)) {
-            // Shorter than the kernel counts.
-            None | Some(0) => elapsed,
-            Some(time) => time,
-        })
+        std::fs::write(&plan, idle_plan(&self.free_dir)?).map_err(TrainError::Files)?;
+        Ok(timed(|| self.start(&plan, stop))?.unwrap_or(0))
     }
 
     fn run_free(&self, stop: &Stop) -> Result<Outcome, TrainError> {
@@ -248,16 +238,6 @@ impl<'a> School<'a> {
             _ => ended,
         })
     }
-}
-
-/// Processor time of the children that have ended, in nanoseconds.
-fn children_time() -> Option<u64> {
-    const TICK_NS: u64 = 10_000_000;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in brackets, may have blanks; the times of children are fields 16 and 17.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_whitespace().skip(13).map(|field| field.parse::<u64>().ok());
-    Some((times.next()?? + times.next()??) * TICK_NS)
 }
 
 /// The plan of a free run: a guard, and nothing else.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_events::bytes::u64_at;
-use selvedge_events::site_table::{Body, Entry, ROOM};
+use selvedge_events::site_table::{Body, Entry, ROOM, Range, Table};
 
 use super::join::{BEFORE_ROOM, CALLS, ROW, SECTION};
 use crate::functions::{Function, Functions, Part};
@@ -89,6 +89,12 @@ impl Reach {
             }
         }
         Reach { bodies, ranges }
+    }
+
+    /// As a table has it.
+    pub(crate) fn of_table(table: &Table<'_>) -> Reach {
+        let range = |range: Range| (range.first, range.sites, table.entrances(&range).collect());
+        Reach { bodies: table.bodies().collect(), ranges: table.ranges().map(range).collect() }
     }
 
     /// Whether functions of the image have two bodies and nothing says which is whose, because the objects were stripped before

@@ -34,6 +34,7 @@
 //!   gets the noise in the next run.
 //! - No noise while one thread lives: initialisation costs checks only.
 
+pub mod bursts;
 pub mod log;
 pub mod noise;
 pub mod sections;
@@ -164,9 +165,11 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8]) -> Result<(), &'static 
     log::open(&parsed, dir);
     sections::begin(&parsed);
     if parsed.budget != NO_BUDGET {
-        switch::begin(parsed.sites.min(MOST_SITES), parsed.begin_off);
+        let sites = parsed.sites.min(MOST_SITES);
+        switch::begin(sites, parsed.bodies, parsed.begin_off);
+        bursts::begin(sites, parsed.seed);
     }
-    noise::begin(parsed.budget);
+    noise::begin(parsed.budget, (0..parsed.sites).any(|site| matches!(parsed.site(site).0, Aim::Aimed | Aim::Rare)));
     noise::calibrate(entry::watched::measure);
     NOISE.store(page, Ordering::Release);
     Ok(())
@@ -188,6 +191,7 @@ pub fn class_of(site: u32) -> Class {
         Aim::Quiet => Class::Quiet,
         Aim::Usual => Class::Usual,
         Aim::Aimed => Class::Aimed,
+        Aim::Rare => Class::Rare,
     }
 }
 
@@ -212,18 +216,24 @@ pub fn enter(state: &mut ThreadState) {
 
 /// There is a thread more, or will be in a moment: its maker is not alone from now on.
 pub fn one_more() {
-    if LIVE.fetch_add(1, Ordering::Relaxed) == 1
-        && let Some(state) = thread_state::current()
-    {
-        draw(state);
+    if LIVE.fetch_add(1, Ordering::Relaxed) == 1 {
+        if let Some(state) = thread_state::current() {
+            draw(state);
+        }
+        bursts::start();
     }
+}
+
+/// Whether there is one thread at most.
+fn is_alone() -> bool {
+    LIVE.load(Ordering::Relaxed) < 2
 }
 
 /// Draws the calling thread's first distances.
 fn draw(state: &mut ThreadState) {
     let Some(plan) = plan() else { return };
     let own = &mut state.detect.account;
-    for (class, strength) in [(Class::Usual, plan.strength), (Class::Aimed, plan.aimed)] {
+    for (class, strength) in [(Class::Usual, plan.strength), (Class::Aimed, plan.aimed), (Class::Rare, plan.strength)] {
         let left = u32::try_from(arch::due(class as usize)).unwrap_or(0);
         own.unused(class, left);
         let gap = own.next_gap(class, strength, plan.flags & FLAG_EAGER != 0);
@@ -267,6 +277,7 @@ pub fn after_fork() {
         sections::after_fork(thread_state::current());
         LIVE.store(1, Ordering::Relaxed);
         switch::after_fork();
+        bursts::after_fork();
     }
 }
 
@@ -504,7 +515,7 @@ fn consider(state: &mut ThreadState, at: &At) {
 fn weigh(state: &mut ThreadState, plan: &Noise<'_>, at: &At) {
     let strength = if at.class == Class::Aimed { plan.aimed } else { plan.strength };
     let own = &mut state.detect.account;
-    let alone = LIVE.load(Ordering::Relaxed) < 2;
+    let alone = is_alone();
     let gap = match alone {
         true => own.alone_gap(at.class),
         false => own.next_gap(at.class, strength, plan.flags & FLAG_EAGER != 0),
@@ -512,6 +523,7 @@ fn weigh(state: &mut ThreadState, plan: &Noise<'_>, at: &At) {
     arch::set_due(at.class as usize, gap as i32 - 1);
     own.sampled();
     log::hit(at.site, Hit::Sample);
+    bursts::tick();
     if sink::is_sealed() {
         return;
     }
@@ -521,20 +533,20 @@ fn weigh(state: &mut ThreadState, plan: &Noise<'_>, at: &At) {
         switch::balance(own, plan.budget, now);
     }
     if alone {
-        let _ = own.may(0, plan.budget, plan.kind);
+        let _ = own.may(0, plan.budget, plan.kind, at.class);
         return log::count(LogCounter::Alone, 1);
     }
     if at.class == Class::Quiet || strength == 0 {
         // Keeps the account only.
-        let _ = own.may(0, plan.budget, plan.kind);
+        let _ = own.may(0, plan.budget, plan.kind, at.class);
         return;
     }
-    if plan.heuristic == Heuristic::Variable && at.class == Class::Usual && !is_suspected(plan, at.access) {
+    if plan.heuristic == Heuristic::Variable && at.class != Class::Aimed && !is_suspected(plan, at.access) {
         return;
     }
     let site_us = plan.site(at.site).1;
     let ns = own.duration(if site_us == 0 { plan.duration_ns } else { u64::from(site_us) * 1000 });
-    let ns = own.may(ns, plan.budget, plan.kind);
+    let ns = own.may(ns, plan.budget, plan.kind, at.class);
     announce(state, plan, at, ns);
 }
 

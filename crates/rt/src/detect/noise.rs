@@ -12,17 +12,21 @@
 //! no thread is slowed by more than a part, neither is the whole. That is not so where threads wait for each other, at locks that
 //! one sleeps under or for answers: a small budget (`SMALL`) is kept by all threads together as well, against the clock.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use selvedge_events::detect::{LogCounter, NO_BUDGET, NoiseKind};
 
-use super::log;
+use super::{bursts, log};
 use crate::{arch, sys};
 
-/// What the process may wait before it has used any processor time; a part of it where the budget is below a quarter.
+/// What the process may wait before it has used any processor time, where the budget is a quarter (`FULL`) or more; below that less, as the square:
+/// who asks for little feels it in short programs too.
 const CREDIT_NS: u64 = 100_000_000;
+const FULL: u64 = 250_000;
 /// The largest budget that all threads keep together, in millionths.
 const SMALL: u32 = 100_000;
+/// The part of the budget that is for usual sites where there are others: what is met all the time would have all of it.
+const USUAL_PART: u32 = 4;
 /// Accesses of a thread per access that a beginning thread leaves out between two waits: after so many accesses times
 /// the usual distance, noise is as usual.
 const EAGER: u64 = 32;
@@ -36,8 +40,11 @@ pub const NEVER: u32 = 1 << 30;
 pub const ALONE_GAP: u32 = 1 << 16;
 /// What a thread can owe at most: what went before is forgiven, or it would never wait again.
 const MOST_DEBT_NS: u64 = 5_000_000;
-/// Most doublings of the distance.
+/// Most doublings of the distance; fewer where the end of a burst must be seen, and where accesses are few: even without a wait, a look leaves a
+/// mark by which near misses are known.
 const MOST_THIN: u32 = 10;
+const MOST_THIN_RARE: u32 = 2;
+const MOST_THIN_IN_BURSTS: u32 = 5;
 const MONOTONIC: usize = 1;
 const THREAD_CPU: usize = 3;
 
@@ -47,6 +54,8 @@ static RATE: AtomicU64 = AtomicU64::new(1 << 15);
 static CREDIT: AtomicU64 = AtomicU64::new(0);
 /// What it was, the counter at the start, and what all threads have waited.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
+/// Whether usual sites leave most of it to others.
+static RESERVES: AtomicBool = AtomicBool::new(false);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ALL_WAITED: AtomicU64 = AtomicU64::new(0);
 /// What a check takes, in picoseconds.
@@ -57,23 +66,40 @@ pub fn nanos(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(RATE.load(Ordering::Relaxed))) >> 16) as u64
 }
 
-/// Gives the start-up credit.
-pub fn begin(budget: u32) {
-    let credit = CREDIT_NS * u64::from(budget.min(250_000)) / 250_000;
+/// Nanoseconds as ticks of the counter.
+pub fn ticks(ns: u64) -> u64 {
+    ((u128::from(ns) << 16) / u128::from(RATE.load(Ordering::Relaxed))).min(u128::from(u64::MAX)) as u64
+}
+
+/// The start-up credit of a budget.
+fn credit_of(budget: u32) -> u64 {
+    let part = u64::from(budget).min(FULL);
+    CREDIT_NS * part / FULL * part / FULL
+}
+
+/// What usual sites leave of so much.
+fn reserved_of(all: u64) -> u64 {
+    all - all / u64::from(USUAL_PART)
+}
+
+/// Gives the start-up credit. `reserves`: most of it and of the budget is for sites that noise is aimed at or that are met seldom.
+pub fn begin(budget: u32, reserves: bool) {
+    let credit = credit_of(budget);
     CREDIT.store(credit, Ordering::Relaxed);
     GIVEN.store(credit, Ordering::Relaxed);
+    RESERVES.store(reserves, Ordering::Relaxed);
     BEGUN.store(arch::counter(), Ordering::Relaxed);
     ALL_WAITED.store(0, Ordering::Relaxed);
 }
 
 /// What all threads together may still wait, of a small budget.
-fn room(now: u64, budget: u32) -> u64 {
+fn room(now: u64, budget: u32, reserved: u64) -> u64 {
     if budget > SMALL {
         return u64::MAX;
     }
     let run = nanos(now.wrapping_sub(BEGUN.load(Ordering::Relaxed)));
     let most = (u128::from(run) * u128::from(budget) / 1_000_000) as u64 + GIVEN.load(Ordering::Relaxed);
-    most.saturating_sub(ALL_WAITED.load(Ordering::Relaxed))
+    most.saturating_sub(ALL_WAITED.load(Ordering::Relaxed)).saturating_sub(reserved)
 }
 
 /// Measures the counter, and what a check takes; `check` makes so many of them.
@@ -110,6 +136,8 @@ pub enum Class {
     Aimed = 1,
     /// Never.
     Quiet = 2,
+    /// With the plan's strength, at sites that are met seldom.
+    Rare = 3,
 }
 
 /// A thread's account.
@@ -118,9 +146,9 @@ pub enum Class {
 pub struct Account {
     random: u64,
     /// The last distance, by class.
-    gaps: [u32; 3],
-    /// Doublings of the distance.
-    thin: u32,
+    gaps: [u32; 4],
+    /// Doublings of the distance, by class.
+    thin: [u32; 4],
     /// Nanoseconds waited.
     waited: u64,
     /// Nanoseconds that looking at accesses took whose turn had come, beside the waits.
@@ -166,7 +194,7 @@ impl Account {
 
     /// Books the accesses of a countdown that has run out; answers the next distance.
     pub fn next_gap(&mut self, class: Class, strength: u16, eager: bool) -> u32 {
-        let at = class as usize % 3;
+        let at = class as usize % 4;
         self.checks += u64::from(self.gaps[at]);
         let gap = match (class, strength) {
             (Class::Quiet, _) => QUIET_GAP,
@@ -178,20 +206,20 @@ impl Account {
                 1 + self.below(2 * mean) as u32
             }
         };
-        let gap = gap.saturating_mul(1 << self.thin).min(NEVER);
+        let gap = gap.saturating_mul(1 << self.thin[at]).min(NEVER);
         self.gaps[at] = gap;
         gap
     }
 
     /// So many accesses of the last distance were not made.
     pub fn unused(&mut self, class: Class, left: u32) {
-        let gap = &mut self.gaps[class as usize % 3];
+        let gap = &mut self.gaps[class as usize % 4];
         *gap = gap.saturating_sub(left);
     }
 
     /// Books as [`Account::next_gap`], while there is one thread.
     pub fn alone_gap(&mut self, class: Class) -> u32 {
-        let at = class as usize % 3;
+        let at = class as usize % 4;
         self.checks += u64::from(core::mem::replace(&mut self.gaps[at], ALONE_GAP));
         ALONE_GAP
     }
@@ -224,7 +252,7 @@ impl Account {
     }
 
     /// How much of so long a wait the budget allows; `None` where it is too little to be worth it.
-    pub fn may(&mut self, ns: u64, budget: u32, kind: NoiseKind) -> Option<u64> {
+    pub fn may(&mut self, ns: u64, budget: u32, kind: NoiseKind, class: Class) -> Option<u64> {
         if budget == NO_BUDGET {
             return Some(ns);
         }
@@ -237,16 +265,20 @@ impl Account {
         // What was waited on the processor is no work of the program's.
         let waited = if kind == NoiseKind::Sleep { 0 } else { self.waited };
         let work = self.cpu.saturating_sub(waited).saturating_sub(checks);
-        let limit = (u128::from(work) * u128::from(budget) / 1_000_000) as u64 + self.drawn;
-        let short = self.waited.saturating_add(checks).saturating_add(ns).saturating_sub(limit);
+        let reserved = class == Class::Usual && RESERVES.load(Ordering::Relaxed);
+        let limit = |budget: u32| (u128::from(work) * u128::from(budget) / 1_000_000) as u64 + self.drawn;
+        let taken = self.waited.saturating_add(checks).saturating_add(ns);
+        let short = taken.saturating_sub(limit(if reserved { budget / USUAL_PART } else { budget }));
+        let debt = taken.saturating_sub(limit(budget)).saturating_sub(ns);
         // What the credit cannot give is taken from the wait, as long as most of it is left.
         let least = short.saturating_sub(ns - ns / 4);
-        let draw = |credit: u64| (credit >= least).then(|| credit - credit.min(short));
+        let reserved = if reserved { reserved_of(GIVEN.load(Ordering::Relaxed)) } else { 0 };
+        let draw = |credit: u64| (credit >= least.saturating_add(reserved)).then(|| credit - credit.min(short));
         let may = match (short, ns) {
-            (0, _) if ns <= room(now, budget) => Some(0),
+            (0, _) if ns <= room(now, budget, reserved) => Some(0),
             // Only a wait is worth the credit.
             (_, 0) => None,
-            _ if ns > room(now, budget) => None,
+            _ if ns > room(now, budget, reserved) => None,
             _ => {
                 let credit = CREDIT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw);
                 credit.ok().map(|credit| credit.min(short))
@@ -255,12 +287,18 @@ impl Account {
         if let Some(drawn) = may {
             self.drawn = self.drawn.saturating_add(drawn);
         } else {
-            self.drawn = self.drawn.saturating_add(short.saturating_sub(ns).saturating_sub(MOST_DEBT_NS));
+            self.drawn = self.drawn.saturating_add(debt.saturating_sub(MOST_DEBT_NS));
         }
+        let thin = &mut self.thin[class as usize % 4];
         if may.is_some() {
-            self.thin = self.thin.saturating_sub(1);
+            *thin = thin.saturating_sub(1);
         } else {
-            self.thin = (self.thin + 1).min(MOST_THIN);
+            let most = match class {
+                Class::Rare => MOST_THIN_RARE,
+                _ if bursts::are_there() => MOST_THIN_IN_BURSTS,
+                _ => MOST_THIN,
+            };
+            *thin = (*thin + 1).min(most);
             self.skipped += 1;
         }
         may.map(|drawn| ns.saturating_sub(short - drawn))
@@ -294,7 +332,8 @@ impl Account {
     }
 }
 
-fn mix(mut value: u64) -> u64 {
+/// Scatters the bits of a number.
+pub fn mix(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ value >> 31
@@ -383,26 +422,28 @@ mod tests {
     #[test]
     fn the_budget_ends_waits_and_thins_them() {
         let mut account = account();
-        begin(50_000);
+        begin(50_000, false);
         let mut waited = 0;
         for _ in 0..100_000 {
-            if let Some(ns) = account.may(10_000, 50_000, NoiseKind::Sleep) {
+            if let Some(ns) = account.may(10_000, 50_000, NoiseKind::Sleep, Class::Usual) {
                 assert!((2_500..=10_000).contains(&ns), "{ns}");
                 account.waited(ns);
                 waited += ns;
             }
         }
         // The credit, and a twentieth of the little time that this took.
-        assert!(waited >= CREDIT_NS / 5 / 2, "{waited}");
-        assert!(waited <= CREDIT_NS / 5 + 5_000_000_000 / 20, "{waited}");
-        assert_eq!(account.thin, MOST_THIN);
+        let credit = credit_of(50_000);
+        assert_eq!((credit, credit_of(250_000), credit_of(NO_BUDGET)), (CREDIT_NS / 25, CREDIT_NS, CREDIT_NS));
+        assert!(waited >= credit / 2, "{waited}");
+        assert!(waited <= credit + 5_000_000_000 / 20, "{waited}");
+        assert_eq!(account.thin, [MOST_THIN, 0, 0, 0]);
         // Another thread that has worked for long finds nothing left, unless the budget is large.
         let mut other = self::account();
         (other.cpu, other.asked) = (1 << 40, arch::counter());
         ALL_WAITED.fetch_add(1 << 50, Ordering::Relaxed);
-        assert_eq!(other.may(10_000, 50_000, NoiseKind::Sleep), None);
-        assert_eq!(other.may(10_000, 250_000, NoiseKind::Sleep), Some(10_000));
-        assert_eq!(account.may(u64::MAX, NO_BUDGET, NoiseKind::Sleep), Some(u64::MAX));
+        assert_eq!(other.may(10_000, 50_000, NoiseKind::Sleep, Class::Usual), None);
+        assert_eq!(other.may(10_000, 250_000, NoiseKind::Sleep, Class::Usual), Some(10_000));
+        assert_eq!(account.may(u64::MAX, NO_BUDGET, NoiseKind::Sleep, Class::Usual), Some(u64::MAX));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use selvedge_events::detect::LogCounter;
 
-use super::log;
 use super::noise::{Account, Class, check_ns};
+use super::{bursts, log};
 use crate::spin::Spin;
 use crate::switch::{self, Switches};
 use crate::sys;
@@ -37,10 +37,10 @@ static BEGIN_OFF: AtomicU32 = AtomicU32::new(0);
 /// Between the times at which two sites that began switched off come back.
 const STAGGER_NS: u64 = 5_000_000;
 
-/// Makes room for so many sites, of which the first begin switched off.
-pub fn begin(sites: u32, begin_off: u32) {
+/// Makes room for so many sites, of which the first begin switched off, and for hot functions.
+pub fn begin(sites: u32, bodies: u32, begin_off: u32) {
     BEGIN_OFF.store(begin_off, Ordering::Relaxed);
-    switch::begin(sites);
+    switch::begin(sites.saturating_add(bodies));
 }
 
 /// Whether a site with this call in it begins switched off: the byte to begin with then. When it comes back is remembered. One in eight does
@@ -76,7 +76,8 @@ pub fn sampled(site: u32) {
 pub fn balance(account: &mut Account, budget: u32, now: u64) {
     let last = LAST.load(Ordering::Relaxed);
     let samples = SAMPLES.load(Ordering::Relaxed);
-    if now.saturating_sub(last) < LOOK_NS
+    // What hot functions cost in a burst is not what they cost.
+    if now.saturating_sub(last) < LOOK_NS.max(bursts::period_ns().saturating_mul(2))
         || samples < LEAST_SAMPLES
         || LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
     {

@@ -8,8 +8,8 @@
 
 use selvedge_events::counters::Counter;
 
-use crate::sink;
 use crate::thread_state::{self, Frame, MAX_FRAMES, ThreadState};
+use crate::{detect, shadow, sink};
 
 /// `__tsan_func_entry` of an armed site.
 pub extern "C" fn enter(call_pc: u64, site: u32, sp: u64) {
@@ -27,6 +27,17 @@ pub extern "C" fn enter(call_pc: u64, site: u32, sp: u64) {
         None => overflow(state),
     }
     state.depth = depth + 1;
+}
+
+/// The same under survey, where calls are counted.
+pub extern "C" fn survey_enter(call_pc: u64, site: u32, sp: u64) {
+    shadow::entered(site);
+    enter(call_pc, site, sp);
+}
+
+/// The same in a hot function that is watched in bursts.
+pub extern "C" fn hot_enter(_call_pc: u64, _site: u32, _sp: u64) {
+    detect::bursts::tick();
 }
 
 /// `__tsan_func_exit` of an armed site.

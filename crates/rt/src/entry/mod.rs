@@ -60,6 +60,9 @@ fn watched_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         HookClass::Access { rw, size, flavour } => watched::target(detect::class_of(id), rw, size, flavour, hook.args),
         HookClass::Range { rw } => Some(watched::range_target(rw)),
         HookClass::Atomic { .. } if !detect::watches_atomics() => None,
+        HookClass::Function { entry: true } if detect::bursts::are_there() => {
+            Some(function::hot_enter as *const () as usize)
+        }
         HookClass::Function { .. } | HookClass::Block => None,
         _ => record_target(hook, index, id),
     }
@@ -129,7 +132,7 @@ fn survey_target(hook: &Hook, index: HookIx, id: u32) -> Option<usize> {
         HookClass::Range { .. } => access::survey_range_write as *const () as usize,
         HookClass::Copy | HookClass::Libc => copy::target(index)?,
         HookClass::Atomic { .. } => atomic::target(index)?,
-        HookClass::Function { entry: true } => function::enter as *const () as usize,
+        HookClass::Function { entry: true } => function::survey_enter as *const () as usize,
         HookClass::Function { entry: false } => function::exit as *const () as usize,
         _ => return None,
     })

@@ -22,6 +22,7 @@ extern "C" fn slow(addr: u64, site: u32, what: u32, frame: usize, stack: usize) 
     let class = match what >> CLASS_SHIFT {
         0 => Class::Usual,
         1 => Class::Aimed,
+        3 => Class::Rare,
         _ => Class::Quiet,
     };
     // Whoever came because somebody is near has not been counted down yet.
@@ -67,6 +68,8 @@ entries! {
     aimed_write1(1, WRITES, 1); aimed_write2(2, WRITES, 1); aimed_write4(4, WRITES, 1); aimed_write8(8, WRITES, 1);
     quiet_read1(1, 0, 2); quiet_read2(2, 0, 2); quiet_read4(4, 0, 2); quiet_read8(8, 0, 2);
     quiet_write1(1, WRITES, 2); quiet_write2(2, WRITES, 2); quiet_write4(4, WRITES, 2); quiet_write8(8, WRITES, 2);
+    rare_read1(1, 0, 3); rare_read2(2, 0, 3); rare_read4(4, 0, 3); rare_read8(8, 0, 3);
+    rare_write1(1, WRITES, 3); rare_write2(2, WRITES, 3); rare_write4(4, WRITES, 3); rare_write8(8, WRITES, 3);
 }
 
 /// Accesses that can reach over the end of a line.
@@ -150,15 +153,17 @@ pub fn target(class: Class, rw: Rw, size: u8, flavour: Flavour, args: u8) -> Opt
         (false, 8) if unaligned => wide_write8,
         (false, 16) => wide_write16,
         (reads, size) => {
-            const READS: [[Entry; 4]; 3] = [
+            const READS: [[Entry; 4]; 4] = [
                 [read1, read2, read4, read8],
                 [aimed_read1, aimed_read2, aimed_read4, aimed_read8],
                 [quiet_read1, quiet_read2, quiet_read4, quiet_read8],
+                [rare_read1, rare_read2, rare_read4, rare_read8],
             ];
-            const WRITES: [[Entry; 4]; 3] = [
+            const WRITES: [[Entry; 4]; 4] = [
                 [write1, write2, write4, write8],
                 [aimed_write1, aimed_write2, aimed_write4, aimed_write8],
                 [quiet_write1, quiet_write2, quiet_write4, quiet_write8],
+                [rare_write1, rare_write2, rare_write4, rare_write8],
             ];
             let by_size = match size {
                 1 => 0,

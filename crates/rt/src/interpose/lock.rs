@@ -28,6 +28,7 @@ const fn bounded(how: Acquire) -> Acquire {
 /// Takes a lock through the real function; the event tells what came of it.
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     if detect::only_holds() {
+        detect::bursts::tick();
         let result = real::call(slot, lock, b, c, 0, 0);
         if (Acquire { result: result as u8, ..how }).held() {
             detect::took(lock, pc);

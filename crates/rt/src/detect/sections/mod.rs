@@ -375,7 +375,7 @@ fn pause(state: &mut ThreadState, plan: &Noise<'_>, open: usize) {
         return;
     }
     let ns = account.duration(plan.duration_ns);
-    let Some(ns) = account.may(ns, plan.budget, plan.kind).filter(|ns| *ns > 0) else { return };
+    let Some(ns) = account.may(ns, plan.budget, plan.kind, noise::Class::Aimed).filter(|ns| *ns > 0) else { return };
     let signals = mask(state);
     let begun = arch::counter();
     record.wait(ns, || record.is_filed());
