@@ -500,7 +500,10 @@ impl Runner {
             Mode::Enforce => plan = Some(self.enforce_plan(program)?),
             Mode::Controlled => plan = Some(self.library_plan(controlled::ARGUMENT, program)?),
             Mode::Detect(budget) => {
-                plan = Some(self.plan_of(&["detect", "--overhead", budget, "--plan-only"], program)?)
+                // As runs of one command have it: what is left to chance differs from run to run.
+                let seed = (self.plans + 1).to_string();
+                let words = ["detect", "--overhead", budget, "--seed", &seed, "--plan-only"];
+                plan = Some(self.plan_of(&words, program)?)
             }
             Mode::Helgrind => {
                 // Valgrind keeps 12 descriptors for itself and refuses any change of the hard limit; with this one, a server

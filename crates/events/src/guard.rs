@@ -139,6 +139,10 @@ log_counters! {
     LongRanges = "copies and fills of which only the beginning was checked",
     /// Stalls that were not made because those before them had taken too much time in vain.
     Spared = "stalls that were not made because too much time had been stalled in vain",
+    /// Memory that a thread came to record in without locked instructions.
+    Given = "pieces of memory that a thread used alone, and came to own for its records",
+    /// Such memory that another thread came to.
+    TakenAway = "times that such a piece was taken from its owner because another thread came",
 }
 
 /// A checked view of a table's bytes.

@@ -2,6 +2,7 @@
 //! reservation. x86-64 here; another architecture adds its own file with the same surface.
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 // One word of initial-exec thread-local storage: the address of the thread's state. Declared in
 // assembly because `thread_local!` needs std and `#[thread_local]` is not stable.
@@ -25,6 +26,12 @@ global_asm!(
     ".type selvedge_rt_frame,@object",
     ".size selvedge_rt_frame,16",
     "selvedge_rt_frame: .zero 16",
+    // Stands for libc's area of restartable sequences where there is none.
+    ".globl selvedge_rt_no_area",
+    ".hidden selvedge_rt_no_area",
+    ".type selvedge_rt_no_area,@object",
+    ".size selvedge_rt_no_area,16",
+    "selvedge_rt_no_area: .zero 16",
     ".text",
 );
 
@@ -175,4 +182,87 @@ pub unsafe fn cas128(addr: *mut u128, expected: u128, new: u128) -> (u128, bool)
     }
     let old = u128::from(hi) << 64 | u128::from(lo);
     (old, old == expected)
+}
+
+/// Whether the kernel looks for restartable sequences of this thread, `area` bytes from the thread pointer.
+pub fn is_restartable(area: usize) -> bool {
+    let processor: i32;
+    // SAFETY: libc's `struct rseq` of this thread is there; its second word is the number of a processor, below 0 where it is not registered.
+    unsafe {
+        asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) processor, in(reg) area, options(nostack, preserves_flags, readonly));
+    }
+    processor >= 0
+}
+
+/// An area that nobody looks at, from the thread pointer.
+pub fn no_area() -> usize {
+    let area: usize;
+    // SAFETY: a constant of the linker's; I1.
+    unsafe {
+        asm!("mov {}, offset selvedge_rt_no_area@tpoff", out(reg) area, options(nomem, nostack, preserves_flags))
+    };
+    area
+}
+
+/// The frame of a restartable sequence, from `2:` to its last instruction, before `3:`. `4:` is where it is left; the kernel leads there, too, with
+/// `done` as it was. The descriptor's address is taken back, since it must not be looked at when this code is gone.
+macro_rules! restartable {
+    ($($step:literal),+ ; $then:literal) => {
+        concat!(
+            "lea {done}, [rip + 8f]\n",
+            "mov qword ptr fs:[{area} + 8], {done}\n",
+            "xor {done:e}, {done:e}\n",
+            "2:\n",
+            $($step, "\n",)+
+            "3:\n",
+            $then, "\n",
+            "4:\n",
+            "mov qword ptr fs:[{area} + 8], 0\n",
+            ".pushsection .data.rel.ro.selvedge_rseq, \"aw\", @progbits\n",
+            ".p2align 5\n",
+            "8:\n",
+            ".long 0, 0\n",
+            ".quad 2b, 3b - 2b, 7f\n",
+            ".popsection\n",
+            ".pushsection .text.unlikely.selvedge_rseq, \"ax\", @progbits\n",
+            // The signature before the address that the kernel may lead to, as an instruction that nobody runs.
+            ".byte 0x0f, 0xb9, 0x3d\n",
+            ".long 0x53053053\n",
+            "7:\n",
+            "jmp 4b\n",
+            ".popsection"
+        )
+    };
+}
+
+/// Stores `after` to a cell if shape, cell, and the upper half of the owner's word are as given: all of it, or nothing, whatever interrupts the thread
+/// ([`crate::sys::membarrier`]).
+///
+/// # Safety
+/// [`is_restartable`] with this area, or it is [`no_area`] and the owner is another one.
+#[inline(always)]
+pub unsafe fn store_if(
+    area: usize,
+    (owner, owned): (&AtomicU32, u32),
+    (shape, is): (&AtomicU8, u8),
+    (cell, now): (&AtomicU64, u64),
+    after: u64,
+) -> bool {
+    let done: u64;
+    // SAFETY: the caller's promise; what is pointed to are atomics, of which this thread alone changes the cell while it owns it.
+    unsafe {
+        asm!(
+            restartable!(
+                "cmp word ptr [{owner} + 2], {owned:x}", "jne 4f",
+                "cmp byte ptr [{shape}], {is}", "jne 4f",
+                "cmp qword ptr [{cell}], {now}", "jne 4f",
+                "mov qword ptr [{cell}], {after}";
+                "mov {done:e}, 1"
+            ),
+            done = out(reg) done, area = in(reg) area, owner = in(reg) owner.as_ptr(), owned = in(reg) owned,
+            shape = in(reg) shape.as_ptr(), is = in(reg_byte) is, cell = in(reg) cell.as_ptr(), now = in(reg) now,
+            after = in(reg) after, options(nostack),
+        );
+    }
+    done != 0
 }

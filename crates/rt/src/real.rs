@@ -36,6 +36,13 @@ pub fn address(slot: Slot) -> usize {
     find(slot as usize)
 }
 
+/// Where libc has a variable, if it has it; before `main` only.
+pub fn data(name: &core::ffi::CStr) -> Option<usize> {
+    // SAFETY: as in `find`.
+    let found = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) } as usize;
+    (found != 0).then_some(found)
+}
+
 fn find(index: usize) -> usize {
     let (Some(cell), Some(name)) = (REALS.get(index), NAMES.get(index)) else {
         return 0;

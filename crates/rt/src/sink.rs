@@ -222,6 +222,7 @@ pub fn clean_exit() {
 /// not even read the time-stamp counter; then nothing more is recorded.
 pub fn seal(counter_too: bool) {
     crate::detect::bursts::before_seal();
+    crate::guard::owner::end();
     SEALED.store(if counter_too { 2 } else { 1 }, Ordering::Relaxed);
     set_flag(FLAG_SEALED);
 }

@@ -49,6 +49,7 @@ mod nr {
     pub(super) const FALLOCATE: usize = 285;
     pub(super) const PRLIMIT: usize = 302;
     pub(super) const PROCESS_VM_READV: usize = 310;
+    pub(super) const MEMBARRIER: usize = 324;
 }
 
 /// Performs a system call with up to six arguments.
@@ -523,4 +524,19 @@ pub fn nap(ns: u64) {
     let time = [ns / 1_000_000_000, ns % 1_000_000_000];
     // SAFETY: the time is on our stack.
     let _ = unsafe { raw(nr::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+const PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
+const REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
+
+/// Asks for [`membarrier`]; false where the kernel has none.
+pub fn membarrier_register() -> bool {
+    // SAFETY: touches no memory.
+    unsafe { raw(nr::MEMBARRIER, [REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0]) == 0 }
+}
+
+/// Interrupts all threads of the process that run: those in a restartable sequence begin it anew, and all see what was stored before this.
+pub fn membarrier() -> bool {
+    // SAFETY: touches no memory.
+    unsafe { raw(nr::MEMBARRIER, [PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0]) == 0 }
 }

@@ -143,6 +143,12 @@ pub struct ThreadState {
     pub detect: detect::Own,
     /// What accesses make of the guard's cells, as far as it is remembered.
     pub steps: guard::quick::Steps,
+    /// What the upper half of the word says that tells who owns something, where this thread does.
+    pub held: u32,
+    /// Where the kernel looks for its restartable sequences, from the thread pointer.
+    pub area: usize,
+    /// What it has asked to own.
+    pub wanted: guard::owner::Wanted,
     /// What a graph's collector remembers.
     pub graph: graph::Own,
     /// Records that the stream may repeat: first word without time, extra word.

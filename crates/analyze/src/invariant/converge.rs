@@ -30,7 +30,7 @@ pub fn is_converged(curve: &[usize], quiet: Option<usize>) -> bool {
 
 /// Runs without a new member that training goes on for as long as they cost little: what 200 quiet runs have not shown may still come
 /// once in a few hundred.
-const CHEAP_RUNS: usize = 1000;
+const CHEAP_RUNS: usize = 2000;
 
 /// Time in which runs cost little, all together.
 const CHEAP_TIME: Duration = Duration::from_secs(20);
@@ -88,7 +88,7 @@ mod tests {
     fn cheap_runs_are_made_in_numbers() {
         let curve = |zeros: usize| [&[5][..], &vec![0; zeros]].concat();
         let (soon, late) = (Duration::from_secs(1), Duration::from_secs(60));
-        let rows = [(199, late, false), (200, late, true), (200, soon, false), (999, soon, false), (1000, soon, true)];
+        let rows = [(199, late, false), (200, late, true), (200, soon, false), (1999, soon, false), (2000, soon, true)];
         for (zeros, elapsed, is) in rows {
             assert_eq!(is_enough(&curve(zeros), elapsed), is, "{zeros} quiet runs, {elapsed:?}");
         }

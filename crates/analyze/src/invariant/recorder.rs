@@ -3,6 +3,9 @@
 //! Paper: section 3.3, `UpdateRecorder` of Algorithm 1. The remote predecessor of an access is the last access before it,
 //! if that was by another thread, else the last access that was by another thread than that one.
 //!
+//! Where two threads take turns at one site, the location becomes everybody's: while it is accessed there, nobody has come since anybody else.
+//! The runtime's recorder needs that to leave memory alone that is only read.
+//!
 //! Exact to the byte. Eight bytes share one record for as long as all accesses to them are to the same ones of them, which
 //! is nearly always.
 
@@ -26,10 +29,12 @@ pub struct Recorder {
 struct Record {
     /// The last; 0 where there is none.
     site: u32,
-    /// By whom.
-    thread: u32,
+    /// By whom; everybody: `None`.
+    thread: Option<u32>,
     /// The last by another thread than that; 0 where there is none.
     before: u32,
+    /// By whom.
+    before_thread: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +53,7 @@ pub struct Before {
     pub remote: u32,
     /// The last access by anyone; 0 is none.
     pub last: u32,
-    /// Whether that was by the same thread.
+    /// Whether that was by the same thread, and not only in turn with others at one site.
     pub own: bool,
 }
 
@@ -56,12 +61,17 @@ impl Record {
     /// Algorithm 1.
     fn update(&mut self, site: u32, thread: u32) -> Before {
         let last = self.site;
-        let own = last != 0 && self.thread == thread;
-        if last != 0 && self.thread != thread {
-            self.before = last;
+        if last != 0 && self.thread == Some(thread) {
+            self.site = site;
+            return Before { remote: self.before, last, own: true };
         }
-        (self.site, self.thread) = (site, thread);
-        Before { remote: self.before, last, own }
+        let in_turn = self.thread.is_none() || self.before == site && self.before_thread == Some(thread);
+        if last == site && in_turn {
+            self.thread = None;
+        } else {
+            *self = Record { site, thread: Some(thread), before: last, before_thread: self.thread };
+        }
+        Before { remote: last, last, own: false }
     }
 }
 
@@ -159,6 +169,32 @@ pub(super) mod tests {
 
     use super::*;
 
+    /// Whether a thread counts as the last that came. Nobody does in a stretch of accesses at one site in which two threads took turns, from
+    /// the access on that makes it the second turn.
+    fn own_of(all: &[(u32, u32)], thread: u32) -> bool {
+        let mut everybody = false;
+        for at in 1..all.len() {
+            let (site, who) = all[at];
+            if everybody {
+                everybody = site == all[at - 1].0;
+                continue;
+            }
+            // The last access of the thread before it, and the one before that by anybody else.
+            let other = all[at - 1];
+            let own = all[..at].iter().rposition(|(_, by)| *by == who);
+            let third = |from: usize| all[from..at].iter().any(|(_, by)| *by != who && *by != other.1);
+            everybody = other.1 != who
+                && other.0 == site
+                && own.is_some_and(|own| all[own].0 == site && !third(own) && !was_everybodys(&all[..=own]));
+        }
+        !everybody && all.last().is_some_and(|(_, who)| *who == thread)
+    }
+
+    /// Whether the last of these accesses was one in turn.
+    fn was_everybodys(all: &[(u32, u32)]) -> bool {
+        all.last().is_some_and(|(_, who)| !own_of(all, *who))
+    }
+
     /// The definition: of each byte, all accesses.
     #[derive(Default)]
     pub(crate) struct Naive {
@@ -171,11 +207,7 @@ pub(super) mod tests {
             for byte in addr..addr + len {
                 let all = self.bytes.entry(byte).or_default();
                 let remote = all.iter().rev().find(|(_, by)| *by != thread).map_or(0, |(site, _)| *site);
-                seen.insert(Before {
-                    remote,
-                    last: all.last().map_or(0, |(site, _)| *site),
-                    own: all.last().is_some_and(|(_, who)| *who == thread),
-                });
+                seen.insert(Before { remote, last: all.last().map_or(0, |(site, _)| *site), own: own_of(all, thread) });
                 all.push((site, thread));
             }
             seen

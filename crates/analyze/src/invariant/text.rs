@@ -1,7 +1,7 @@
 //! Invariants as a text that people read, compare and keep beside their code.
 //!
 //! ```text
-//! selvedge-invariants 3
+//! selvedge-invariants 4
 //! program bank
 //! runs 40
 //! time 52000000
@@ -30,11 +30,12 @@
 //! and lines that begin with `#` are ignored, and so is the indentation. The last line tells a file that was cut off.
 //! In keys, blanks, control characters and `%` are written `%` and two digits for each byte.
 //!
-//! Version 1 had no `time`, version 2 no `hooks`; both are read.
+//! Version 1 had no `time`, version 2 no `hooks`. Up to version 3 a thread had come after its own access also where it had only taken turns with
+//! others at one site ([`super::recorder`]). All are read; what is read of those belongs in either way of counting.
 //!
 //! What is written is normalised ([`Invariants::normalise`]): of `touches` only what the groups need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use thiserror::Error;
@@ -42,7 +43,9 @@ use thiserror::Error;
 use super::{Belonging, Colour, First, Invariants, Section, SiteKey};
 
 /// The version of the form.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
+/// The first version in which threads that take turns at one site count as everybody.
+const IN_TURN: u32 = 4;
 /// The oldest version that is read.
 const OLDEST: u32 = 1;
 /// Most bytes of a file.
@@ -188,6 +191,7 @@ struct Parser {
     has_runs: bool,
     has_time: bool,
     is_ended: bool,
+    version: u32,
 }
 
 /// What the lines below belong to.
@@ -211,6 +215,7 @@ impl Parser {
     fn line(&mut self, number: usize, text: &str) -> Result<(), Problem> {
         if number == 1 {
             let version = text.strip_prefix(MAGIC).map(str::trim);
+            self.version = version.and_then(|version| version.parse::<u32>().ok()).unwrap_or(0);
             return match version.and_then(|version| version.parse::<u32>().ok()) {
                 Some(OLDEST..=VERSION) => Ok(()),
                 Some(version) => Err(Problem::Version(version.to_string())),
@@ -366,8 +371,24 @@ impl Parser {
         bounded(self.all.sites.len().max(self.all.colours.len()))
     }
 
-    fn finish(self) -> Result<Invariants, Problem> {
-        if self.is_ended { Ok(self.all) } else { Err(Problem::CutOff) }
+    fn finish(mut self) -> Result<Invariants, Problem> {
+        if !self.is_ended {
+            return Err(Problem::CutOff);
+        }
+        if self.version < IN_TURN {
+            in_turn(&mut self.all);
+        }
+        Ok(self.all)
+    }
+}
+
+/// What came after an access of the thread's own may have come in turn: where a site follows itself.
+fn in_turn(all: &mut Invariants) {
+    let follows_itself = |key: &SiteKey, site: &Belonging| site.direct.contains(&Some(key.clone()));
+    let turns: BTreeSet<Option<SiteKey>> =
+        all.sites.iter().filter(|(key, site)| follows_itself(key, site)).map(|(key, _)| Some(key.clone())).collect();
+    for site in all.sites.values_mut() {
+        site.direct.extend(site.beyond.intersection(&turns).cloned());
     }
 }
 
@@ -480,7 +501,7 @@ mod tests {
     }
 
     const EXAMPLE: &str = "\
-selvedge-invariants 3
+selvedge-invariants 4
 program bank
 runs 40
 time 52000000
@@ -525,7 +546,7 @@ end
             ("", 1, Problem::Foreign),
             ("hello\nend\n", 1, Problem::Foreign),
             ("selvedge-invariants 2x\nend\n", 1, Problem::Foreign),
-            ("selvedge-invariants 4\nwhatever", 1, Problem::Version("4".to_owned())),
+            ("selvedge-invariants 5\nwhatever", 1, Problem::Version("5".to_owned())),
             ("selvedge-invariants 0\nend\n", 1, Problem::Version("0".to_owned())),
             (begin, 2, Problem::CutOff),
             ("selvedge-invariants 2\nsite a\n  hits 3", 3, Problem::CutOff),
@@ -551,9 +572,9 @@ end
             ("selvedge-invariants 2\nsite a\nhits 1\nhits 1\n", 4, Problem::Twice("hits".to_owned())),
             ("selvedge-invariants 2\nruns 1\nruns 1\n", 3, Problem::Twice("runs".to_owned())),
             ("selvedge-invariants 2\ntime 1\ntime 1\n", 3, Problem::Twice("time".to_owned())),
-            ("selvedge-invariants 3\nhooks 1 f\nhooks 1 f\n", 3, Problem::Twice("1 f".to_owned())),
-            ("selvedge-invariants 3\nhooks f\n", 2, Problem::Number("f".to_owned())),
-            ("selvedge-invariants 3\nhooks 3\n", 2, Problem::Key(String::new())),
+            ("selvedge-invariants 4\nhooks 1 f\nhooks 1 f\n", 3, Problem::Twice("1 f".to_owned())),
+            ("selvedge-invariants 4\nhooks f\n", 2, Problem::Number("f".to_owned())),
+            ("selvedge-invariants 4\nhooks 3\n", 2, Problem::Key(String::new())),
             ("selvedge-invariants 2\ncolour c\nshift 3 b\nshift 3 b\n", 4, Problem::Twice("b".to_owned())),
         ];
         for (text, line, problem) in rows {
@@ -565,11 +586,29 @@ end
         let mut all = Invariants::default();
         all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
         assert_eq!(parse(write(&all).as_bytes()), Ok(all));
-        let message = parse(b"selvedge-invariants 4\n").unwrap_err().to_string();
+        let message = parse(b"selvedge-invariants 5\n").unwrap_err().to_string();
         assert_eq!(
             message,
-            "line 1: version 4 of the form; this selvedge reads version 3: train again, or use the selvedge that wrote it"
+            "line 1: version 5 of the form; this selvedge reads version 4: train again, or use the selvedge that wrote it"
         );
+    }
+
+    #[test]
+    fn in_older_files_turns_belong_either_way() {
+        let text = |version| {
+            let sites = "site r\n hits 9\n after r\n directly after nil\n\nsite w\n hits 1\n beyond r\n\nend\n";
+            format!("selvedge-invariants {version}\n{sites}")
+        };
+        let direct = |version| -> Vec<Vec<Option<String>>> {
+            let all = parse(text(version).as_bytes()).expect("read");
+            all.sites
+                .values()
+                .map(|site| site.direct.iter().map(|key| key.clone().map(|key| key.0)).collect())
+                .collect()
+        };
+        let r = || Some("r".to_owned());
+        assert_eq!(direct(4), [vec![None, r()], vec![]]);
+        assert_eq!(direct(3), [vec![None, r()], vec![r()]]);
     }
 
     /// Any text at all, with what needs care more often.

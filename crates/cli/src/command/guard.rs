@@ -82,6 +82,13 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
         let groups = counted(rest.len(), "more group");
         note(&format!("left out: {groups} of {}, together with {share:.0} %", counted(sites, "site")));
     }
+    if let Some(costs) = chosen.costs {
+        note(&format!(
+            "nothing that threads share takes as little as guarding should: what is guarded may take up to {:.0} % of the program's time; \
+             --only and --except choose",
+            costs * 100.0
+        ));
+    }
     if !chosen.loosened.is_empty() {
         note(&format!(
             "{} followed sites that are left out, and may follow anything now; \
@@ -90,8 +97,16 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
         ));
     }
     if chosen.invariants.sites.is_empty() && !invariants.sites.is_empty() {
-        let text = "nothing is left to guard: no two threads share what is chosen, or the program asks for nothing; \
-                    try --all, or train with more runs";
+        let text = match chosen.left_out.is_empty() {
+            true => {
+                "nothing is left to guard: no two threads share what is chosen, or the program asks for nothing; \
+                     try --all, or train with more runs"
+            }
+            false => {
+                "nothing is left to guard: all that threads share is so hot that the program would take twice as long, or longer; \
+                      --all guards it all the same, --only what you doubt"
+            }
+        };
         return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
     }
     let how = GuardHow { mode: if args.watch { Mode::Watch } else { Mode::Guard }, stall: args.stall };

@@ -31,11 +31,25 @@ pub struct Chosen {
     pub unshared: usize,
     /// Sites that may follow anything, because what they followed is not guarded.
     pub loosened: BTreeSet<SiteKey>,
+    /// What guarding takes, as a part of the program's own time, where nothing was left that takes as little as was asked for.
+    pub costs: Option<f64>,
 }
+
+/// Parts of the program's own time that guarding may take where nothing is left that takes less.
+const MORE: [f64; 2] = [0.1, 1.0];
 
 /// Chooses.
 pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {
-    let mut bias = bias_by(all, choice.heat.unwrap_or(Heat::NONE), &choice.switching);
+    let heat = choice.heat.unwrap_or(Heat::NONE);
+    let mut bias = bias_by(all, heat, &choice.switching);
+    let mut costs = None;
+    for cost in MORE.into_iter().filter(|cost| *cost > heat.cost && all.time > 0) {
+        if !bias.kept.is_empty() {
+            break;
+        }
+        bias = bias_by(all, Heat { cost, ..heat }, &choice.switching);
+        costs = (!bias.kept.is_empty()).then_some(cost);
+    }
     let is_asked =
         |sites: &BTreeSet<SiteKey>| sites.iter().any(|key| all.sites.get(key).is_some_and(|site| site.asked));
     bias.left_out.retain(|group| !is_asked(&group.sites));
@@ -50,7 +64,7 @@ pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {
     }
     let keep = |key: &SiteKey| kept.contains(key) && choice.selection.keeps(key);
     let unshared = groups.iter().filter(|group| !group.is_shared).map(|group| group.sites.len()).sum();
-    Chosen { invariants: restrict(all, keep), loosened: loosened(all, keep), left_out: bias.left_out, unshared }
+    Chosen { invariants: restrict(all, keep), loosened: loosened(all, keep), left_out: bias.left_out, unshared, costs }
 }
 
 #[cfg(test)]

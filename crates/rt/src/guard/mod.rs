@@ -27,6 +27,7 @@
 //! Under control the check comes after the point: the strategy has chosen who goes on, the guard may make it wait.
 
 pub mod log;
+pub mod owner;
 pub mod quick;
 pub mod recorder;
 pub mod section;
@@ -169,6 +170,7 @@ pub fn begin(payload: &'static [u8], dir: &'static [u8], memory_limit_mb: u32) -
     // SAFETY: fresh pages of ours.
     unsafe { (page as *mut Table<'static>).write(parsed) };
     recorder::begin(memory_limit_mb);
+    owner::begin();
     DIR_AT.store(dir.as_ptr() as usize, Ordering::Relaxed);
     DIR_LEN.store(dir.len(), Ordering::Relaxed);
     FLAGS.store(parsed.flags, Ordering::Relaxed);
@@ -224,6 +226,7 @@ pub fn arrived() {
 pub fn enter(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
     state.steps.clear();
+    owner::enter(state);
     if is_on() || enforce::is_on() {
         let own = core::ptr::from_ref(state) as usize;
         let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -267,6 +270,7 @@ pub fn after_fork(state: Option<&mut ThreadState>) {
     }
     EXPECTED.store(0, Ordering::Relaxed);
     stall::after_fork();
+    owner::after_fork();
     if let Some(state) = state {
         enter(state);
     }
@@ -513,7 +517,11 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
     if how == How::Check {
         // All must agree before one is recorded.
         for (word, from, to) in words() {
-            let Some(cells) = cells(word, from, to) else { continue };
+            let Some(block) = recorder::block(word >> (REGION_SHIFT - 3), true) else { continue };
+            owner::come(block, word as usize, state.mark);
+            let Some(cells) = block.cells_of(word as usize, (from & 7) as usize, (to - from) as usize) else {
+                continue;
+            };
             if cells.len() == 1 && to == end && from == addr {
                 break;
             }
@@ -538,7 +546,7 @@ fn attempt(state: &mut ThreadState, addr: u64, size: u64, site: u32, mut how: Ho
                 break;
             };
             for (cell, at) in cells.iter().zip(from..) {
-                record(state, cell, site, at, this)?;
+                record(state, (block, word as usize, cell), site, at, this)?;
                 this = forced(this);
             }
             // It may have been split meanwhile: then the bytes do not know yet.
@@ -563,14 +571,6 @@ pub fn look_at(state: &mut ThreadState, addr: u64, site: u32) -> Option<recorder
     Some(recorder::read(known, state.mark, site))
 }
 
-fn cells(word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
-    recorder::block(word >> (REGION_SHIFT - 3), true)?.cells_of(
-        word as usize,
-        (from & 7) as usize,
-        (to - from) as usize,
-    )
-}
-
 fn check(site: u32, reading: &recorder::Reading, addr: u64) -> Result<(), Violation> {
     if belongs(site, reading.before, reading.own) {
         return Ok(());
@@ -593,14 +593,24 @@ fn announcement(state: &ThreadState, addr: u64) -> u64 {
     (addr >> 3) << 16 | state.guarded & 0xffff
 }
 
+/// Whether that is an access to this word.
+fn is_doing(doing: u64, addr: u64) -> bool {
+    doing != 0 && doing >> 16 == (addr >> 3) & ((1 << 48) - 1)
+}
+
 /// Waits until a thread has made the access to this word that it has announced. See NOTE \[Hooks come first\].
 fn settle(mark: u32, addr: u64, most_ns: u64) {
     if gate::is_on() || mark == 0 || sink::is_sealed() {
         return;
     }
-    let Some(other) = threads().find(|other| recorder::thread_mark(other.index) == mark) else { return };
+    let own = thread_state::current().map_or(0, |state| state.index);
+    let is_it = |other: &&ThreadState| match mark {
+        recorder::EVERYBODY => other.index != own && is_doing(other.doing.load(Ordering::Acquire), addr),
+        _ => recorder::thread_mark(other.index) == mark,
+    };
+    let Some(other) = threads().find(is_it) else { return };
     let doing = other.doing.load(Ordering::Acquire);
-    if doing == 0 || doing >> 16 != (addr >> 3) & ((1 << 48) - 1) {
+    if !is_doing(doing, addr) {
         return;
     }
     let begun = sys::clock_ns(1);
@@ -613,17 +623,21 @@ fn settle(mark: u32, addr: u64, most_ns: u64) {
     }
 }
 
-fn record(state: &mut ThreadState, cell: &AtomicU64, site: u32, addr: u64, how: How) -> Result<(), Violation> {
-    let mut now = cell.load(Ordering::Acquire);
+fn record(
+    state: &mut ThreadState,
+    (block, word, cell): (&recorder::Block, usize, &AtomicU64),
+    site: u32,
+    addr: u64,
+    how: How,
+) -> Result<(), Violation> {
+    owner::come(block, word, state.mark);
     loop {
+        let now = cell.load(Ordering::Acquire);
         let reading = recorder::read(now, state.mark, site);
         if how == How::Check {
             check(site, &reading, addr)?;
         }
-        if reading.after != now
-            && let Err(other) = cell.compare_exchange(now, reading.after, Ordering::SeqCst, Ordering::Acquire)
-        {
-            now = other;
+        if reading.after != now && !owner::change_slowly(block, word, cell, now, reading.after, state.mark, site) {
             continue;
         }
         state.doing.store(announcement(state, addr), Ordering::Release);

@@ -6,10 +6,11 @@
 //! exchange it for the next one. Nothing is approximated: a step that is not remembered is worked out, one that does not
 //! belong is never remembered before nobody is stalled for it any more, and whatever is not one word of one shape takes the long way.
 //!
-//! Budget: about thirty instructions; one locked one where the cell changes, none where it does not.
+//! Budget: about sixty instructions. Where the cell changes, one of them is a locked one, unless the thread owns the memory ([`owner`]).
 
 use core::sync::atomic::Ordering;
 
+use super::owner::{self, Change};
 use super::recorder::{self, Block, REGION_SHIFT, SPLIT};
 use super::{How, at_site, attempt, belongs, is_given_up, table};
 use crate::thread_state::{self, ThreadState};
@@ -82,8 +83,10 @@ impl Steps {
 /// Before an access of `SIZE` bytes at a guarded site.
 #[inline(always)]
 pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
-    if !known::<SIZE>(addr, site) {
-        first(addr, SIZE, site);
+    match known::<SIZE>(addr, site) {
+        Known::Done => {}
+        Known::Not => first(addr, SIZE, site),
+        Known::Late => late(addr, SIZE, site),
     }
 }
 
@@ -92,8 +95,11 @@ pub fn quick<const SIZE: u64>(addr: u64, site: u32) {
 pub fn coloured<const SIZE: u64>(addr: u64, site: u32) {
     // A colour is one location, whatever the sizes of its variables are.
     let at = addr.wrapping_add_signed(shift(site));
-    if !known::<1>(at, site) && !new(at, 1, site) {
-        at_site(addr, SIZE, site);
+    match known::<1>(at, site) {
+        Known::Done => {}
+        Known::Not if new(at, 1, site) => {}
+        Known::Not => at_site(addr, SIZE, site),
+        Known::Late => late(at, 1, site),
     }
 }
 
@@ -111,30 +117,68 @@ fn first(addr: u64, size: u64, site: u32) {
     }
 }
 
-/// Takes a step that is remembered; false where it is not taken.
+/// What is remembered of an access.
+enum Known {
+    /// It is recorded.
+    Done,
+    /// Nothing, or it could not be recorded.
+    Not,
+    /// It may be recorded.
+    Late,
+}
+
+/// Takes a step that is remembered.
 #[inline(always)]
-fn known<const SIZE: u64>(addr: u64, site: u32) -> bool {
-    let Some(state) = thread_state::current().filter(|_| (addr & 7) + SIZE <= 8) else { return false };
-    let Some(block) = recorder::near(addr >> REGION_SHIFT) else { return false };
+fn known<const SIZE: u64>(addr: u64, site: u32) -> Known {
+    let Some(state) = thread_state::current() else { return Known::Not };
+    let Some(block) = recorder::near(addr >> REGION_SHIFT) else { return Known::Not };
     let word = (addr >> 3) as usize;
+    // No word has the shape of an access that reaches over its end.
     let shape = recorder::shape(addr & 7, SIZE);
     if block.shape(word).load(Ordering::Relaxed) != shape {
-        return false;
+        return Known::Not;
     }
-    let cell = block.cell(word);
-    let now = cell.load(Ordering::Relaxed);
-    let Some(after) = state.steps.after(now, site) else { return false };
+    let now = block.cell(word).load(Ordering::Relaxed);
+    let Some(after) = state.steps.after(now, site) else { return Known::Not };
     if after == now {
-        return true;
+        return Known::Done;
     }
-    if cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-        return false;
+    match owner::change(state, block, word, shape, now, after) {
+        Change::Made => Known::Done,
+        Change::Late => Known::Late,
+        Change::Not => Known::Not,
     }
-    // It may have been split between the look at the shape and the exchange, or waited at.
-    if block.shape(word).load(Ordering::SeqCst) != shape {
-        recorded(addr, SIZE, site);
+}
+
+/// Takes a step; false where it cannot be taken.
+fn take(
+    state: &mut ThreadState,
+    (block, word, shape): (&'static Block, usize, u8),
+    (now, after): (u64, u64),
+    (addr, size, site): (u64, u64, u32),
+) -> bool {
+    match owner::change(state, block, word, shape, now, after) {
+        Change::Made => true,
+        Change::Late => {
+            late(addr, size, site);
+            true
+        }
+        Change::Not => false,
     }
-    true
+}
+
+/// An access was recorded in a word that has changed meanwhile: it was split, or is waited at, or has come to be somebody's.
+#[cold]
+#[inline(never)]
+fn late(addr: u64, size: u64, site: u32) {
+    let Some(state) = thread_state::current() else { return };
+    let Some(block) = recorder::block(addr >> REGION_SHIFT, false) else { return };
+    let (word, shape) = ((addr >> 3) as usize, recorder::shape(addr & 7, size));
+    match block.shape(word).load(Ordering::SeqCst) {
+        there if there != shape => recorded(addr, size, site),
+        _ if owner::settle(block, word, state.mark, site) => {}
+        _ => first(addr, size, site),
+    }
 }
 
 /// Takes the steps of two whole words; false where none is taken.
@@ -153,23 +197,20 @@ fn both(addr: u64, site: u32) -> bool {
         after.map(|after| (now, after))
     };
     let (Some(one), Some(two)) = (after(word), after(word + 1)) else { return false };
-    let take = |word: usize, (now, after): (u64, u64)| {
-        let cell = block.cell(word);
-        now == after || cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    let mut take = |word: usize, step: (u64, u64), addr: u64| {
+        step.0 == step.1 || take(state, (block, word, shape), step, (addr, 8, site))
     };
-    if !take(word, one) {
+    if !take(word, one, addr) {
         return false;
     }
     // From here on it is recorded: the second word too, whatever has become of it.
-    for (word, taken, addr) in [(word, true, addr), (word + 1, take(word + 1, two), addr + 8)] {
-        if !taken || block.shape(word).load(Ordering::SeqCst) != shape {
-            recorded(addr, 8, site);
-        }
+    if !take(word + 1, two, addr + 8) {
+        recorded(addr + 8, 8, site);
     }
     true
 }
 
-/// Works a step out, takes it and remembers it; false where it does not belong, or is not one of one word and one shape.
+/// Takes a step, which is worked out where it is not remembered; false where it does not belong, or is not one of one word and one shape.
 fn new(addr: u64, size: u64, site: u32) -> bool {
     let Some(state) = thread_state::current().filter(|_| (addr & 7) + size <= 8) else { return false };
     let Some(block) = recorder::block(addr >> REGION_SHIFT, false) else { return false };
@@ -182,17 +223,8 @@ fn new(addr: u64, size: u64, site: u32) -> bool {
         _ => {}
     }
     let now = cell.load(Ordering::Relaxed);
-    let Some(after) = step(state, now, site) else { return false };
-    if after == now {
-        return true;
-    }
-    if cell.compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-        return false;
-    }
-    if block.shape(word).load(Ordering::SeqCst) != shape {
-        recorded(addr, size, site);
-    }
-    true
+    let Some(after) = state.steps.after(now, site).or_else(|| step(state, now, site)) else { return false };
+    after == now || take(state, (block, word, shape), (now, after), (addr, size, site))
 }
 
 /// Takes the steps of some bytes of a split word: all must be known to belong before one is taken; false where none is.

@@ -9,6 +9,10 @@
 //! half: site 18 | thread + 1: 12 | parity 1 | -      newer: the upper half where the parities differ
 //! ```
 //!
+//! Where two threads take turns at one site, the newer half becomes *everybody's*: from then on accesses at that site change nothing, whoever makes
+//! them, and who comes at another site has come after that one. Most memory that threads share is read over and over. So neither of those who
+//! take turns counts as having come since the other.
+//!
 //! A cell stands for one *shape*: the bytes of an aligned word that an access covers. While all accesses to a word have
 //! the same shape there is one cell; when another shape comes, the word is *split* into a cell for each of its bytes,
 //! for good. So what is compared always is what was accessed, to the byte, and words that hold one variable cost
@@ -17,11 +21,12 @@
 //! Cells are in blocks for 64 KiB of guest memory, mapped when they are first touched and found through a hash of the
 //! address. At the memory limit new memory is not watched, and counted.
 //!
-//! Threads are told apart by their number modulo 4095: two threads of that distance that meet at one location with none
+//! Threads are told apart by their number modulo 4094: two threads of that distance that meet at one location with none
 //! between them look like one.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::owner;
 use crate::sink;
 use crate::sys;
 
@@ -30,24 +35,32 @@ pub use selvedge_events::guard::SITE_BITS;
 const SITE_MASK: u64 = (1 << SITE_BITS) - 1;
 const THREAD_SHIFT: u32 = SITE_BITS;
 const THREAD_BITS: u32 = 12;
-const THREAD_MASK: u64 = ((1 << THREAD_BITS) - 1) << THREAD_SHIFT;
+/// The thread in a half.
+pub const THREAD_MASK: u64 = ((1 << THREAD_BITS) - 1) << THREAD_SHIFT;
 const PARITY: u64 = 1 << (THREAD_SHIFT + THREAD_BITS);
 
 /// Guest memory of a block.
 pub const REGION_SHIFT: u32 = 16;
 /// Words of a block.
 pub const WORDS: usize = 1 << (REGION_SHIFT - 3);
+/// Words of a granule, which has an owner ([`owner`]).
+const GRANULE_SHIFT: u32 = 6;
+/// Granules of a block.
+pub const GRANULES: usize = WORDS >> GRANULE_SHIFT;
 const BUCKET_BITS: u32 = 14;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
+/// In the place of a thread: all that take turns at a site.
+pub const EVERYBODY: u32 = THREAD_MASK as u32;
+
 /// A thread as cells have it, in place.
 pub const fn thread_mark(index: u32) -> u32 {
-    ((index % 4095) + 1) << THREAD_SHIFT
+    ((index % 4094) + 1) << THREAD_SHIFT
 }
 
 /// The number that a mark was made from, as far as it tells; `u32::MAX` for none.
 pub const fn thread_of(mark: u32) -> u32 {
-    (mark >> THREAD_SHIFT).wrapping_sub(1)
+    if mark == EVERYBODY { u32::MAX } else { (mark >> THREAD_SHIFT).wrapping_sub(1) }
 }
 
 /// What a cell says to a thread.
@@ -55,9 +68,9 @@ pub const fn thread_of(mark: u32) -> u32 {
 pub struct Reading {
     /// The remote predecessor's site; 0 is nil.
     pub before: u32,
-    /// Its thread's mark; 0 with nil.
+    /// Its thread's mark, or [`EVERYBODY`]; 0 with nil.
     pub before_thread: u32,
-    /// Whether the thread itself has accessed it since.
+    /// Whether the thread itself has accessed it since, and not only in turn with others at one site.
     pub own: bool,
     /// The last access's site, whoever's.
     pub last: u32,
@@ -74,8 +87,14 @@ pub const fn read(cell: u64, mark: u32, site: u32) -> Reading {
     let newer = turned & 0xffff_ffff;
     let older = turned >> 32;
     let mine = newer & THREAD_MASK == mark as u64;
+    let at = SITE_MASK & site as u64;
+    let everybodys = newer & THREAD_MASK == EVERYBODY as u64;
+    // Everybody's already, or one came, another one, and the first one again.
+    let in_turn = newer & SITE_MASK == at && (everybodys || older & !PARITY == mark as u64 | at);
     let (before, changed) = if mine {
         (older, older << 32 | newer & PARITY | mark as u64 | site as u64)
+    } else if in_turn {
+        (newer, older << 32 | newer | EVERYBODY as u64)
     } else {
         // Taken over: its parity must make it the newer one.
         let parity = if upper_is_newer { newer & PARITY } else { !newer & PARITY };
@@ -89,6 +108,20 @@ pub const fn read(cell: u64, mark: u32, site: u32) -> Reading {
         last: (newer & SITE_MASK) as u32,
         after,
     }
+}
+
+/// Whether the thread that makes this of a cell was the last there: the newer half stays the newer one.
+#[inline(always)]
+pub const fn is_update(now: u64, after: u64) -> bool {
+    (now ^ after) & (PARITY << 32 | PARITY) == 0
+}
+
+/// Whether an access by the thread with a mark is one of those that a cell knows, or at a site that is everybody's.
+pub const fn has(cell: u64, mark: u32, site: u32) -> bool {
+    let one = mark as u64 | site as u64;
+    let all = EVERYBODY as u64 | site as u64;
+    let (low, high) = (cell & 0xffff_ffff & !PARITY, cell >> 32 & !PARITY);
+    low == one || high == one || low == all || high == all
 }
 
 /// A word whose accesses have several shapes.
@@ -107,12 +140,23 @@ const fn bytes_of(shape: u8) -> (usize, usize) {
     (code / 8, code % 8 + 1)
 }
 
+/// What is known of a granule.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Granule {
+    /// Who owns it.
+    pub owner: AtomicU32,
+    /// Who has changed its cells last, and how often in a row.
+    pub streak: AtomicU32,
+}
+
 /// The cells of 64 KiB of guest memory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Block {
     cells: [AtomicU64; WORDS],
     shapes: [AtomicU8; WORDS],
+    granules: [Granule; GRANULES],
     /// A bit for each 1 KiB that has cells.
     dirty: AtomicU64,
     /// Where the cells of split words are, one for each byte; 0 while there are none.
@@ -133,6 +177,23 @@ impl Block {
     #[inline(always)]
     pub fn shape(&self, word: usize) -> &AtomicU8 {
         &self.shapes[word & (WORDS - 1)]
+    }
+
+    /// The granule of a word.
+    #[inline(always)]
+    pub fn granule(&self, word: usize) -> &Granule {
+        &self.granules[Block::number(word)]
+    }
+
+    /// Its number.
+    #[inline(always)]
+    pub const fn number(word: usize) -> usize {
+        (word & (WORDS - 1)) >> GRANULE_SHIFT
+    }
+
+    /// All of them.
+    pub fn granules(&self) -> &[Granule; GRANULES] {
+        &self.granules
     }
 
     /// Something of this word is written for the first time.
@@ -195,6 +256,7 @@ impl Block {
                 unmap(fresh, BYTES_BYTES);
             }
         }
+        owner::nobody(self, word);
         let (from, len) = bytes_of(was);
         let bring = |was: u64, known: u64| {
             for cell in self.byte_cells(word, from, len).into_iter().flatten() {
@@ -216,7 +278,8 @@ impl Block {
             }
         }
         // Who recorded in the cell until now may not have seen the split; who records there from now on does, and tells
-        // the bytes itself.
+        // the bytes itself. Whoever came to own it meanwhile sees it after this.
+        owner::nobody(self, word);
         let late = self.cell(word).load(Ordering::SeqCst);
         if late != known {
             bring(known, late);
@@ -325,6 +388,11 @@ pub fn block(region: u64, make: bool) -> Option<&'static Block> {
     None
 }
 
+/// All blocks.
+pub fn blocks() -> impl Iterator<Item = &'static Block> {
+    BUCKET_TABLE.iter().filter_map(|bucket| fill(bucket, false))
+}
+
 fn fill(bucket: &Bucket, make: bool) -> Option<&'static Block> {
     let mut block = bucket.block.load(Ordering::Acquire);
     if block == 0 {
@@ -357,12 +425,55 @@ pub fn forget(addr: u64, size: u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The definition, kept naively: all accesses to one location.
     fn oracle(past: &[(u32, u32)], thread: u32) -> u32 {
         past.iter().rev().find(|(who, _)| *who != thread).map_or(0, |(_, site)| *site)
+    }
+
+    /// Who counts as having come last, kept naively: nobody while threads take turns at one site.
+    #[derive(Default)]
+    pub(in super::super) struct Last {
+        /// The last, with its site; the thread that came before it, with its last one.
+        pair: [Option<(u32, u32)>; 2],
+        everybody: bool,
+    }
+
+    impl Last {
+        /// After all these accesses.
+        pub(in super::super) fn of(past: &[(u32, u32)]) -> Last {
+            let mut last = Last::default();
+            for (thread, site) in past {
+                last.take(*thread, *site);
+            }
+            last
+        }
+
+        /// Whether a thread has come last.
+        pub(in super::super) fn is(&self, thread: u32) -> bool {
+            !self.everybody && self.pair[0].is_some_and(|(who, _)| who == thread)
+        }
+
+        /// Whether an access comes after one of the thread's own.
+        fn take(&mut self, thread: u32, site: u32) -> bool {
+            let [last, before] = self.pair;
+            if self.everybody && last.is_some_and(|(_, at)| at == site) {
+                return false;
+            }
+            if !self.everybody && last.is_some_and(|(who, _)| who == thread) {
+                self.pair[0] = Some((thread, site));
+                return true;
+            }
+            if last.is_some_and(|(_, at)| at == site) && before == Some((thread, site)) {
+                self.everybody = true;
+                return false;
+            }
+            self.pair = [Some((thread, site)), last.filter(|_| !self.everybody)];
+            self.everybody = false;
+            false
+        }
     }
 
     #[test]
@@ -373,16 +484,16 @@ mod tests {
             (seed >> 33) % below
         };
         for _ in 0..500 {
-            let threads = 1 + next(4);
-            let (mut cell, mut past) = (0, Vec::new());
+            let (threads, sites) = (1 + next(4), 1 + next(5));
+            let (mut cell, mut past, mut turns) = (0, Vec::new(), Last::default());
             for _ in 0..40 {
-                let (thread, site) = (next(threads) as u32, 1 + next(5) as u32);
+                let (thread, site) = (next(threads) as u32, 1 + next(sites) as u32);
                 let reading = read(cell, thread_mark(thread), site);
                 // Two halves are enough: who is third looks at the newest.
                 assert_eq!(reading.before, oracle(&past, thread), "{past:?} then {thread}");
                 assert_eq!(reading.last, past.last().map_or(0, |(_, site)| *site));
-                assert_eq!(reading.own, past.last().is_some_and(|(who, _)| *who == thread));
-                if reading.before != 0 {
+                assert_eq!(reading.own, turns.take(thread, site), "{past:?} then {thread} at {site}");
+                if reading.before != 0 && reading.before_thread != EVERYBODY {
                     let who = past.iter().rev().find(|(who, _)| *who != thread).map(|(who, _)| *who);
                     assert_eq!(Some(thread_of(reading.before_thread)), who);
                 }
@@ -464,5 +575,8 @@ mod tests {
                 seen.push(shape);
             }
         }
+        // An access that reaches over the end of its word has no word's shape.
+        let over = (0..8).flat_map(|from| (9 - from..=8).map(move |len| shape(from, len)));
+        assert!(over.clone().count() == 28 && over.into_iter().all(|shape| shape != SPLIT && !seen.contains(&shape)));
     }
 }

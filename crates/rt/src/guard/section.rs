@@ -97,9 +97,10 @@ fn violation(state: &mut ThreadState, lock: u64, pc: usize) -> Option<Violation>
     None
 }
 
-/// Whether the thread with a mark holds a lock.
+/// Whether the thread with a mark holds a lock, or one of them all.
 fn is_inside(mark: u32) -> bool {
-    let mut others = super::threads().filter(|other| recorder::thread_mark(other.index) == mark);
+    let is_it = |other: &&ThreadState| mark == recorder::EVERYBODY || recorder::thread_mark(other.index) == mark;
+    let mut others = super::threads().filter(is_it);
     mark != 0 && others.any(|other| other.locks.load(Ordering::Acquire) != 0)
 }
 

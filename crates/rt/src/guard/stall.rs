@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use selvedge_sched::OpKind;
 
 use super::log::Ended;
+use super::owner;
 use super::recorder::{self, WAITED};
 use crate::gate::{self, Arrival, Woken, model, time};
 use crate::sink;
@@ -81,6 +82,8 @@ fn mark(word: u64, waited: bool) {
         let shape = block.shape((addr >> 3) as usize);
         if waited {
             shape.fetch_or(WAITED, Ordering::SeqCst);
+            // Who owned it until now may have stored and not seen that.
+            owner::nobody(block, (addr >> 3) as usize);
         } else {
             shape.fetch_and(!WAITED, Ordering::Relaxed);
         }

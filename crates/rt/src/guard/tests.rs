@@ -15,7 +15,17 @@ fn state(index: u32) -> Box<ThreadState> {
     };
     state.index = index;
     state.mark = recorder::thread_mark(index);
+    owner::enter(&mut state);
     state
+}
+
+/// The cells that an access to these bytes of a word goes to.
+fn cells(word: u64, from: u64, to: u64) -> Option<&'static [AtomicU64]> {
+    recorder::block(word >> (REGION_SHIFT - 3), true)?.cells_of(
+        word as usize,
+        (from & 7) as usize,
+        (to - from) as usize,
+    )
 }
 
 /// Takes a table into use by which site 1 follows nil only, and all others anything.
@@ -53,7 +63,7 @@ impl Dice {
 /// What a byte's cell says, given all accesses to that byte.
 fn oracle(past: &[(u32, u32)], thread: u32) -> (u32, bool) {
     let before = past.iter().rev().find(|(who, _)| *who != thread).map_or(0, |(_, site)| *site);
-    (before, past.last().is_some_and(|(who, _)| *who == thread))
+    (before, recorder::tests::Last::of(past).is(thread))
 }
 
 /// Accesses of all sizes by several threads in turn, and memory that is freed: every byte knows its own past, however
@@ -263,4 +273,60 @@ fn the_short_way_is_exact_however_threads_meet() {
         // Its last access of all is what the newest is known by.
         assert_eq!(newest.before, 2 + recorder::thread_of(newest.before_thread) + 3, "round {round}");
     }
+}
+
+/// A thread that uses memory alone comes to own it, and others come by: of every access the others learn, and it learns of all of theirs.
+#[test]
+fn what_an_owner_stores_is_seen_by_whoever_takes_it_away() {
+    use std::sync::atomic::AtomicU32;
+    const AT: u64 = 0x17_0000_0000;
+    const SITES: u32 = 8;
+    /// Accesses of a thread: its k-th one is at site `2 + k % 8`.
+    const MANY: u32 = 400_000;
+    recorder::begin(1024);
+    guarded();
+    let made = [const { AtomicU32::new(0) }; 2];
+    thread::scope(|scope| {
+        for who in 0..2_u32 {
+            let made = &made;
+            scope.spawn(move || {
+                let mut state = state(who);
+                crate::arch::tls_set(core::ptr::from_mut(&mut *state) as usize);
+                let (own, theirs) = (&made[who as usize], &made[1 - who as usize]);
+                let mut dice = Dice(u64::from(who));
+                for turn in 0..MANY {
+                    // A word of one's own most of the time, for a while in the granule of the one that both use now and then.
+                    let shared = dice.below(1000) == 0;
+                    let near = turn / 50_000 % 2 == who;
+                    let addr = AT + if shared { 0 } else { 8 + u64::from(who) * 8 + if near { 0 } else { 1024 } };
+                    let at = own.load(Ordering::Relaxed);
+                    if shared {
+                        let from = theirs.load(Ordering::SeqCst);
+                        quick::quick::<8>(addr, 2 + at % SITES);
+                        own.store(at + 1, Ordering::SeqCst);
+                        // Looked at after the own access: what the other one did last is what it came after.
+                        let reading = look_at(&mut state, addr, 2).expect("memory");
+                        let to = theirs.load(Ordering::SeqCst) + 1;
+                        if reading.before != 0 {
+                            let seen = |made: u32| made > 0 && 2 + (made - 1) % SITES == reading.before;
+                            assert!((from..=to).any(seen), "{who}: {} of {from}..={to}", reading.before);
+                        } else {
+                            assert_eq!(from, 0, "{who}");
+                        }
+                    } else {
+                        quick::quick::<8>(addr, 2 + turn % SITES);
+                    }
+                }
+                crate::arch::tls_set(0);
+            });
+        }
+    });
+    // Where the kernel helps, it was wanted or given, and taken away, many times.
+    let misses = recorder::block(AT >> REGION_SHIFT, false)
+        .expect("memory")
+        .granule((AT >> 3) as usize)
+        .owner
+        .load(Ordering::Relaxed)
+        & 0xffff;
+    assert_eq!(owner::is_possible(), misses > 3, "taken away {misses} times");
 }
