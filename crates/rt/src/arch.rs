@@ -26,12 +26,6 @@ global_asm!(
     ".type selvedge_rt_frame,@object",
     ".size selvedge_rt_frame,16",
     "selvedge_rt_frame: .zero 16",
-    // Stands for libc's area of restartable sequences where there is none.
-    ".globl selvedge_rt_no_area",
-    ".hidden selvedge_rt_no_area",
-    ".type selvedge_rt_no_area,@object",
-    ".size selvedge_rt_no_area,16",
-    "selvedge_rt_no_area: .zero 16",
     ".text",
 );
 
@@ -194,52 +188,11 @@ pub fn is_restartable(area: usize) -> bool {
     processor >= 0
 }
 
-/// An area that nobody looks at, from the thread pointer.
-pub fn no_area() -> usize {
-    let area: usize;
-    // SAFETY: a constant of the linker's; I1.
-    unsafe {
-        asm!("mov {}, offset selvedge_rt_no_area@tpoff", out(reg) area, options(nomem, nostack, preserves_flags))
-    };
-    area
-}
-
-/// The frame of a restartable sequence, from `2:` to its last instruction, before `3:`. `4:` is where it is left; the kernel leads there, too, with
-/// `done` as it was. The descriptor's address is taken back, since it must not be looked at when this code is gone.
-macro_rules! restartable {
-    ($($step:literal),+ ; $then:literal) => {
-        concat!(
-            "lea {done}, [rip + 8f]\n",
-            "mov qword ptr fs:[{area} + 8], {done}\n",
-            "xor {done:e}, {done:e}\n",
-            "2:\n",
-            $($step, "\n",)+
-            "3:\n",
-            $then, "\n",
-            "4:\n",
-            "mov qword ptr fs:[{area} + 8], 0\n",
-            ".pushsection .data.rel.ro.selvedge_rseq, \"aw\", @progbits\n",
-            ".p2align 5\n",
-            "8:\n",
-            ".long 0, 0\n",
-            ".quad 2b, 3b - 2b, 7f\n",
-            ".popsection\n",
-            ".pushsection .text.unlikely.selvedge_rseq, \"ax\", @progbits\n",
-            // The signature before the address that the kernel may lead to, as an instruction that nobody runs.
-            ".byte 0x0f, 0xb9, 0x3d\n",
-            ".long 0x53053053\n",
-            "7:\n",
-            "jmp 4b\n",
-            ".popsection"
-        )
-    };
-}
-
 /// Stores `after` to a cell if shape, cell, and the upper half of the owner's word are as given: all of it, or nothing, whatever interrupts the thread
 /// ([`crate::sys::membarrier`]).
 ///
 /// # Safety
-/// [`is_restartable`] with this area, or it is [`no_area`] and the owner is another one.
+/// [`is_restartable`] with this area.
 #[inline(always)]
 pub unsafe fn store_if(
     area: usize,
@@ -249,19 +202,36 @@ pub unsafe fn store_if(
     after: u64,
 ) -> bool {
     let done: u64;
-    // SAFETY: the caller's promise; what is pointed to are atomics, of which this thread alone changes the cell while it owns it.
+    // The sequence is from `2:` to its last instruction, before `3:`; its descriptor must be known right before it begins. The kernel leads to `7:`, and what
+    // stands before that is a no-op with the signature that it asks for. In the end the descriptor is taken back: it must not be looked at when this
+    // code is gone.
+    // SAFETY: the caller's promise; what is pointed to are atomics.
     unsafe {
         asm!(
-            restartable!(
-                "cmp word ptr [{owner} + 2], {owned:x}", "jne 4f",
-                "cmp byte ptr [{shape}], {is}", "jne 4f",
-                "cmp qword ptr [{cell}], {now}", "jne 4f",
-                "mov qword ptr [{cell}], {after}";
-                "mov {done:e}, 1"
-            ),
-            done = out(reg) done, area = in(reg) area, owner = in(reg) owner.as_ptr(), owned = in(reg) owned,
-            shape = in(reg) shape.as_ptr(), is = in(reg_byte) is, cell = in(reg) cell.as_ptr(), now = in(reg) now,
-            after = in(reg) after, options(nostack),
+            "xor {done:e}, {done:e}",
+            "lea {descriptor}, [rip + 8f]",
+            "mov qword ptr fs:[{area} + 8], {descriptor}",
+            "2:",
+            "cmp word ptr [{owner} + 2], {owned:x}", "jne 4f",
+            "cmp byte ptr [{shape}], {is}", "jne 4f",
+            "cmp qword ptr [{cell}], {now}", "jne 4f",
+            "mov qword ptr [{cell}], {after}",
+            "3:",
+            "mov {done:e}, 1",
+            "4:",
+            ".byte 0x0f, 0x1f, 0x80",
+            ".long 0x53053053",
+            "7:",
+            "mov qword ptr fs:[{area} + 8], 0",
+            ".pushsection .data.rel.ro.selvedge_rseq, \"aw\", @progbits",
+            ".p2align 5",
+            "8:",
+            ".long 0, 0",
+            ".quad 2b, 3b - 2b, 7b",
+            ".popsection",
+            done = out(reg) done, descriptor = out(reg) _, area = in(reg) area, owner = in(reg) owner.as_ptr(),
+            owned = in(reg) owned, shape = in(reg) shape.as_ptr(), is = in(reg_byte) is, cell = in(reg) cell.as_ptr(),
+            now = in(reg) now, after = in(reg) after, options(nostack),
         );
     }
     done != 0

@@ -147,8 +147,6 @@ pub struct ThreadState {
     pub held: u32,
     /// Where the kernel looks for its restartable sequences, from the thread pointer.
     pub area: usize,
-    /// What it has asked to own.
-    pub wanted: guard::owner::Wanted,
     /// What a graph's collector remembers.
     pub graph: graph::Own,
     /// Records that the stream may repeat: first word without time, extra word.
@@ -264,6 +262,7 @@ pub fn after_fork() -> Option<&'static mut ThreadState> {
     let state = current()?;
     let index = reserve_index();
     state.index = index;
+    guard::numbered(state);
     state.parent = u32::MAX;
     state.seq = 0;
     state.busy = 0;

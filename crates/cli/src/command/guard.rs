@@ -84,7 +84,7 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
     }
     if let Some(costs) = chosen.costs {
         note(&format!(
-            "nothing that threads share takes as little as guarding should: what is guarded may take up to {:.0} % of the program's time; \
+            "nothing that threads share can be guarded for 1 % of the program's time: what is guarded now may take up to {:.0} % of it; \
              --only and --except choose",
             costs * 100.0
         ));
@@ -163,8 +163,10 @@ fn summary(logs: &Path) -> Result<(), Failure> {
         }
         Err(error) => return Err(Failure::internal(&error)),
     };
+    // How it is done is for `--log` to say.
+    const INSIDE: [LogCounter; 3] = [LogCounter::Splits, LogCounter::Given, LogCounter::TakenAway];
     for (counter, count, text) in &all.counters {
-        if *counter != LogCounter::Splits {
+        if !INSIDE.contains(counter) {
             note(&format!("{count} {text}"));
         }
     }

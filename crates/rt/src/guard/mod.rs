@@ -222,11 +222,16 @@ pub fn arrived() {
     let _ = EXPECTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
 }
 
-/// A thread lives.
-pub fn enter(state: &mut ThreadState) {
+/// A thread has a number, or another one.
+pub fn numbered(state: &mut ThreadState) {
     state.mark = recorder::thread_mark(state.index);
     state.steps.clear();
     owner::enter(state);
+}
+
+/// A thread lives.
+pub fn enter(state: &mut ThreadState) {
+    numbered(state);
     if is_on() || enforce::is_on() {
         let own = core::ptr::from_ref(state) as usize;
         let free = |place: &&AtomicUsize| place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok();

@@ -6,17 +6,18 @@
 //!
 //! That is exact, since the owner's look and store are a restartable sequence (rseq(2)): the kernel leads a thread that it interrupts in one
 //! out of it, before the store. To take a granule away is to mark it, and then to have the kernel interrupt all threads of the process that
-//! run (`membarrier`): after that no store of the owner is under way, and none begins. To give it is the same the other way round: whoever
-//! exchanges looks once more at whose it is. Nobody waits for anybody.
+//! run (`membarrier`): after that no store of the owner is under way, and none begins. Who exchanges looks once more at whose it is: it may have been
+//! given to another thread meanwhile. Nobody waits for anybody.
 //!
 //! ```text
-//! owner's word:  - 2 | thread's mark 12 | state 2 | misses 16     misses: how often it was taken away
+//! owner's word:  - 2 | thread's mark 12 | state 2 | misses 16     misses: how often it was taken away; a new one each time
 //! ```
 //!
-//! Where there are no restartable sequences (an old kernel or C library, a simulator, a thread that libc has not made) nobody ever owns
-//! anything. Before a process forbids itself system calls everything is taken away, for good.
+//! Where there are no restartable sequences (an old kernel or C library, a simulator) nobody ever owns anything. Before a process forbids itself
+//! system calls everything is taken away, for good. The kernel does not look after the child of a `vfork`, which runs as its parent's thread: between that
+//! and its `exec` a record can be lost. Nor after a thread that was made without libc in memory that libc laid out for it.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use selvedge_events::guard::LogCounter;
 
@@ -25,19 +26,17 @@ use super::recorder::{self, Block, GRANULES, Granule, THREAD_MASK};
 use crate::thread_state::ThreadState;
 use crate::{arch, gate, real, sink, sys};
 
-/// A thread has asked for it: from here on nobody else exchanges in it without taking that back.
-const WANTED: u32 = 1 << 16;
 /// Its owner stores.
 const HELD: u32 = 1 << 17;
 /// It is being taken away: its owner may still be about to store.
-const LEAVING: u32 = WANTED | HELD;
-const STATE: u32 = WANTED | HELD;
+const LEAVING: u32 = HELD | 1 << 16;
+/// Nobody's where none of these is set.
+const STATE: u32 = LEAVING;
 const MISSES: u32 = 0xffff;
-/// Exchanges in a row after which a thread asks for a granule that was not taken away yet, and after which it gets it also where it asks for no others:
-/// to give costs less than they did.
+/// Exchanges in a row after which a thread comes to own a granule that was not taken away yet: what it saves then is more than taking it away
+/// costs.
 const STREAK: u32 = 256;
-const LONG: u32 = 16 * STREAK;
-/// So many misses double these; how often they do.
+/// So many misses double that; how often they do.
 const DOUBLING: u32 = 4;
 const MOST_DOUBLINGS: u32 = 6;
 
@@ -46,24 +45,8 @@ static AREA: AtomicUsize = AtomicUsize::new(0);
 /// Nobody owns anything any more.
 static OVER: AtomicBool = AtomicBool::new(false);
 
-/// No word's upper half.
+/// No word's upper half: of a thread that owns nothing.
 const NEVER: u32 = u32::MAX;
-
-/// Granules that a thread has asked for and not been given yet.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Wanted {
-    places: [usize; 64],
-    count: u32,
-    is_busy: u32,
-}
-
-impl Wanted {
-    /// Forgets them: the thread has another mark.
-    pub fn clear(&mut self) {
-        (self.count, self.is_busy) = (0, 0);
-    }
-}
 
 /// Looks for what is needed; where it is not there, nobody will own anything.
 pub fn begin() {
@@ -84,11 +67,10 @@ pub fn is_possible() -> bool {
 
 /// A thread begins; it never owns anything where it is not restartable.
 pub fn enter(state: &mut ThreadState) {
-    state.wanted.clear();
     let area = AREA.load(Ordering::Acquire);
     let may_own = area != 0 && arch::is_restartable(area);
     state.held = if may_own { (state.mark | HELD) >> 16 } else { NEVER };
-    state.area = if may_own { area } else { arch::no_area() };
+    state.area = area;
 }
 
 /// In a forked child.
@@ -111,8 +93,8 @@ pub enum Change {
 
 /// Changes the cell of a whole word of this shape from `now` to `after`: by a store where the thread owns it, by an exchange where nobody does.
 ///
-/// Who has seen the same word of its granule before and after the exchange knows that nobody owned it in between. Where somebody is about to, that
-/// begins after all exchanges that have not seen it.
+/// Who has seen the same word of its granule before and after the exchange knows that nobody owned it in between. And whoever comes to own it
+/// after that sees the exchange: each of the two looks for the other after a locked instruction of its own.
 #[inline(always)]
 pub fn change(state: &mut ThreadState, block: &'static Block, word: usize, shape: u8, now: u64, after: u64) -> Change {
     let Granule { owner, streak } = block.granule(word);
@@ -124,8 +106,8 @@ pub fn change(state: &mut ThreadState, block: &'static Block, word: usize, shape
         };
         return if made { Change::Made } else { Change::Not };
     }
-    let is_open = owned & STATE == 0 || owned & !MISSES == state.mark | WANTED;
-    if !is_open || block.cell(word).compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    if owned & STATE != 0 || block.cell(word).compare_exchange(now, after, Ordering::SeqCst, Ordering::Relaxed).is_err()
+    {
         return Change::Not;
     }
     if owner.load(Ordering::SeqCst) != owned || block.shape(word).load(Ordering::SeqCst) != shape {
@@ -138,17 +120,19 @@ pub fn change(state: &mut ThreadState, block: &'static Block, word: usize, shape
         let long = if before & THREAD_MASK as u32 == state.mark { before.wrapping_add(1) } else { state.mark };
         streak.store(long, Ordering::Relaxed);
         if long % STREAK == STREAK - 1 {
-            ask(owner, long % (1 << recorder::SITE_BITS) + 1, state);
+            give(block.granule(word), long % (1 << recorder::SITE_BITS) + 1, state);
         }
     }
     Change::Made
 }
 
-/// An exchange of a whole word's cell was late. False where it is as if it had not been made: an owner has stored what it made of the cell before.
+/// An exchange of a whole word's cell was late. False where it may be as if it had not been made, because an owner has stored what it made of the
+/// cell before: then it is made again.
 #[cold]
 pub fn settle(block: &Block, word: usize, mark: u32, site: u32) -> bool {
     come(block, word, mark);
-    recorder::has(block.cell(word).load(Ordering::Acquire), mark, site)
+    let now = block.cell(word).load(Ordering::Acquire);
+    recorder::read(now, mark, site).after == now
 }
 
 /// The same for whoever comes by the long way: takes the granule away where another thread has it. The cell may be that of a byte, which
@@ -184,12 +168,6 @@ pub fn nobody(block: &Block, word: usize) {
 #[cold]
 fn take(granules: &[Granule; GRANULES], number: usize, owned: u32) {
     let places = || granules.iter().map(|granule| &granule.owner);
-    let Some(place) = places().nth(number) else { return };
-    if owned & STATE == WANTED {
-        // Nobody stores yet. The thread may be the one that asks: a handler has interrupted it, or it jumped out of one.
-        put(place, owned, owned.wrapping_add(1) & MISSES);
-        return;
-    }
     // Who comes to one mostly comes to its neighbours too, as far as they are the same thread's: one interruption does for all.
     let is_same = |other: u32| other & THREAD_MASK as u32 == owned & THREAD_MASK as u32 && other & HELD != 0;
     let before = places().take(number).rev().take_while(|place| is_same(place.load(Ordering::SeqCst)));
@@ -204,8 +182,10 @@ fn take(granules: &[Granule; GRANULES], number: usize, owned: u32) {
             *mark = owned | LEAVING;
         }
     }
-    // Where that is forbidden everything was taken away before.
-    sys::membarrier();
+    // Where that is forbidden everything was taken away before, but for what a thread was just being given.
+    if !sink::is_sealed() {
+        sys::membarrier();
+    }
     for (place, mark) in places().zip(marks).filter(|(_, mark)| *mark != 0) {
         if put(place, mark, mark.wrapping_add(1) & MISSES) {
             log::count(LogCounter::TakenAway, 1);
@@ -213,54 +193,27 @@ fn take(granules: &[Granule; GRANULES], number: usize, owned: u32) {
     }
 }
 
-/// Asks for a granule after so many exchanges. To interrupt all threads takes long, so granules are given many at once, or when one has been
-/// waited for for long. Until then nobody stores.
+/// A thread has made so many exchanges in a row: it owns the granule, unless that was taken away too often for this to pay.
 #[cold]
 #[inline(never)]
-fn ask(place: &'static AtomicU32, streak: u32, state: &mut ThreadState) {
+fn give(granule: &Granule, streak: u32, state: &ThreadState) {
+    let place = &granule.owner;
     let owned = place.load(Ordering::Relaxed);
     let doublings = ((owned & MISSES) / DOUBLING).min(MOST_DOUBLINGS);
-    // A handler on this thread leaves what it has interrupted alone.
-    if streak < STREAK << doublings || state.held == NEVER || state.wanted.is_busy != 0 || is_over() {
+    let is_over = || OVER.load(Ordering::SeqCst) || sink::is_sealed() || gate::is_on();
+    if streak < STREAK << doublings || state.held == NEVER || owned & STATE != 0 || is_over() {
         return;
     }
-    let wanted = state.mark | WANTED | owned & MISSES;
-    let is_asked = owned == wanted;
-    if !is_asked && (owned & STATE != 0 || !put(place, owned, wanted)) {
+    let held = state.mark | HELD | owned & MISSES;
+    if !put(place, owned, held) {
         return;
     }
-    state.wanted.is_busy = 1;
-    compiler_fence(Ordering::SeqCst);
-    let Wanted { count, places, .. } = &mut state.wanted;
-    if !is_asked && let Some(free) = places.get_mut(*count as usize) {
-        *free = core::ptr::from_ref(place) as usize;
-        *count += 1;
-    }
-    if *count as usize == places.len() || streak >= LONG << doublings {
-        give(places.get(..*count as usize).unwrap_or(&[]), state.mark);
-        *count = 0;
-    }
-    compiler_fence(Ordering::SeqCst);
-    state.wanted.is_busy = 0;
-}
-
-fn is_over() -> bool {
-    AREA.load(Ordering::Relaxed) == 0 || OVER.load(Ordering::SeqCst) || sink::is_sealed() || gate::is_on()
-}
-
-/// Gives a thread what it wants, as far as nobody has come there meanwhile.
-fn give(places: &[usize], mark: u32) {
-    // Who ends all this has either seen what is wanted, or is seen here.
-    if is_over() || !sys::membarrier() {
-        return;
-    }
-    for at in places {
-        // SAFETY: I7: a word of a block, which is never unmapped.
-        let place = unsafe { &*(*at as *const AtomicU32) };
-        let owned = place.load(Ordering::Relaxed);
-        if owned & !MISSES == mark | WANTED && put(place, owned, owned ^ STATE) {
-            log::count(LogCounter::Given, 1);
-        }
+    // Where it is taken away it begins anew.
+    granule.streak.store(state.mark, Ordering::Relaxed);
+    log::count(LogCounter::Given, 1);
+    // Who ends all this has either seen that it is held, or is seen here.
+    if is_over() {
+        put(place, held, held.wrapping_add(1) & MISSES);
     }
 }
 
@@ -275,14 +228,13 @@ pub fn end() {
         return;
     }
     let all = || recorder::blocks().flat_map(Block::granules).map(|granule| &granule.owner);
-    let change_all = |next: &dyn Fn(u32) -> u32| {
+    let change_all = |next: fn(u32) -> Option<u32>| {
         for place in all() {
-            let next = |owned: u32| (owned & STATE != 0).then(|| next(owned));
             let _ = place.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
         }
     };
-    // One interruption does for all.
-    change_all(&|owned| owned | LEAVING);
+    // One interruption does for all. What is given from now on is given back at once.
+    change_all(|owned| (owned & STATE == HELD).then_some(owned | LEAVING));
     sys::membarrier();
-    change_all(&|owned| owned.wrapping_add(1) & MISSES);
+    change_all(|owned| (owned & STATE == LEAVING).then_some(owned.wrapping_add(1) & MISSES));
 }

@@ -176,8 +176,9 @@ fn late(addr: u64, size: u64, site: u32) {
     let (word, shape) = ((addr >> 3) as usize, recorder::shape(addr & 7, size));
     match block.shape(word).load(Ordering::SeqCst) {
         there if there != shape => recorded(addr, size, site),
-        _ if owner::settle(block, word, state.mark, site) => {}
-        _ => first(addr, size, site),
+        _ if owner::settle(block, word, state.mark, site) || new(addr, size, site) => {}
+        // There a colour's shift is added once more.
+        _ => at_site(addr.wrapping_add_signed(-shift(site)), size, site),
     }
 }
 

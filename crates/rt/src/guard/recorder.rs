@@ -116,16 +116,10 @@ pub const fn is_update(now: u64, after: u64) -> bool {
     (now ^ after) & (PARITY << 32 | PARITY) == 0
 }
 
-/// Whether an access by the thread with a mark is one of those that a cell knows, or at a site that is everybody's.
-pub const fn has(cell: u64, mark: u32, site: u32) -> bool {
-    let one = mark as u64 | site as u64;
-    let all = EVERYBODY as u64 | site as u64;
-    let (low, high) = (cell & 0xffff_ffff & !PARITY, cell >> 32 & !PARITY);
-    low == one || high == one || low == all || high == all
-}
-
 /// A word whose accesses have several shapes.
 pub const SPLIT: u8 = 0x7f;
+/// In the place of a shape that is about to be cut: nobody changes the cell any more without finding that out.
+const CUT: u8 = 0x40;
 /// Somebody is stalled at this word: who changes it tells.
 pub const WAITED: u8 = 0x80;
 /// The shape of bytes `offset..offset + len` of a word.
@@ -229,7 +223,7 @@ impl Block {
                 }
                 SPLIT => return self.byte_cells(word, from, len),
                 there if there == wanted => return Some(core::slice::from_ref(self.cell(word))),
-                there => self.split(word, there)?,
+                there => self.split(word, there & !CUT)?,
             }
         }
     }
@@ -240,7 +234,7 @@ impl Block {
             0 => None,
             SPLIT => self.byte_cells(word, byte, 1).and_then(|cells| cells.first()),
             shape => {
-                let (from, len) = bytes_of(shape);
+                let (from, len) = bytes_of(shape & !CUT);
                 (from..from + len).contains(&byte).then(|| self.cell(word))
             }
         };
@@ -256,33 +250,22 @@ impl Block {
                 unmap(fresh, BYTES_BYTES);
             }
         }
+        let place = self.shape(word);
+        let change = |from: u8, to: u8| {
+            let next = |now: u8| (now & !WAITED == from).then_some(to | now & WAITED);
+            place.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok()
+        };
+        // Who records in the cell after this tells the bytes itself; nobody owns it.
+        change(was, was | CUT);
         owner::nobody(self, word);
         let (from, len) = bytes_of(was);
-        let bring = |was: u64, known: u64| {
-            for cell in self.byte_cells(word, from, len).into_iter().flatten() {
-                // Two threads that split at once bring the same; what one of them has recorded since stays.
-                let _ = cell.compare_exchange(was, known, Ordering::SeqCst, Ordering::Relaxed);
-            }
-        };
         let known = self.cell(word).load(Ordering::SeqCst);
-        bring(0, known);
-        let place = self.shape(word);
-        let mut now = place.load(Ordering::Acquire);
-        while now & !WAITED == was {
-            match place.compare_exchange(now, SPLIT | now & WAITED, Ordering::SeqCst, Ordering::Acquire) {
-                Ok(_) => {
-                    super::log::count(selvedge_events::guard::LogCounter::Splits, 1);
-                    break;
-                }
-                Err(other) => now = other,
-            }
+        for cell in self.byte_cells(word, from, len).into_iter().flatten() {
+            // Of two threads that split at once one brings it; what was recorded since stays.
+            let _ = cell.compare_exchange(0, known, Ordering::SeqCst, Ordering::Relaxed);
         }
-        // Who recorded in the cell until now may not have seen the split; who records there from now on does, and tells
-        // the bytes itself. Whoever came to own it meanwhile sees it after this.
-        owner::nobody(self, word);
-        let late = self.cell(word).load(Ordering::SeqCst);
-        if late != known {
-            bring(known, late);
+        if change(was | CUT, SPLIT) {
+            super::log::count(selvedge_events::guard::LogCounter::Splits, 1);
         }
         Some(())
     }
@@ -571,12 +554,15 @@ pub(super) mod tests {
             for len in 1..=8 - from {
                 let shape = shape(from, len);
                 assert_eq!(bytes_of(shape), (from as usize, len as usize));
-                assert!(shape != 0 && shape != SPLIT && shape & WAITED == 0 && !seen.contains(&shape));
+                assert!(shape != 0 && shape & (CUT | WAITED) == 0 && !seen.contains(&shape));
                 seen.push(shape);
             }
         }
         // An access that reaches over the end of its word has no word's shape.
         let over = (0..8).flat_map(|from| (9 - from..=8).map(move |len| shape(from, len)));
-        assert!(over.clone().count() == 28 && over.into_iter().all(|shape| shape != SPLIT && !seen.contains(&shape)));
+        assert!(
+            over.clone().count() == 28
+                && over.into_iter().all(|shape| shape != SPLIT && !seen.contains(&(shape & !CUT)))
+        );
     }
 }

@@ -321,7 +321,7 @@ fn what_an_owner_stores_is_seen_by_whoever_takes_it_away() {
             });
         }
     });
-    // Where the kernel helps, it was wanted or given, and taken away, many times.
+    // Where the kernel helps, it was given and taken away several times.
     let misses = recorder::block(AT >> REGION_SHIFT, false)
         .expect("memory")
         .granule((AT >> 3) as usize)
