@@ -26,6 +26,12 @@ global_asm!(
     ".type selvedge_rt_frame,@object",
     ".size selvedge_rt_frame,16",
     "selvedge_rt_frame: .zero 16",
+    // In the place of what the kernel would look at.
+    ".globl selvedge_rt_unseen",
+    ".hidden selvedge_rt_unseen",
+    ".type selvedge_rt_unseen,@object",
+    ".size selvedge_rt_unseen,16",
+    "selvedge_rt_unseen: .zero 16",
     ".text",
 );
 
@@ -176,6 +182,16 @@ pub unsafe fn cas128(addr: *mut u128, expected: u128, new: u128) -> (u128, bool)
     }
     let old = u128::from(hi) << 64 | u128::from(lo);
     (old, old == expected)
+}
+
+/// Room for the thread's restartable sequences where the kernel does not look for any, from the thread pointer.
+pub fn unseen_area() -> usize {
+    let area: usize;
+    // SAFETY: a constant of the linker.
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", "lea {0}, [{0} + selvedge_rt_unseen@tpoff]", out(reg) area, options(nostack, preserves_flags, readonly));
+    }
+    area.wrapping_sub(thread_pointer())
 }
 
 /// Whether the kernel looks for restartable sequences of this thread, `area` bytes from the thread pointer.

@@ -23,6 +23,7 @@ use crate::diag::Line;
 use crate::entry::copy;
 use crate::gate::{self, server};
 use crate::interpose::thread;
+use crate::real::Wrapped;
 use crate::{
     detect, enforce, graph, guard, heal, modules, patch, real, shadow, sink, stacks, stream, sys, thread_state,
 };
@@ -71,7 +72,13 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     let guarded = plan.as_ref().is_some_and(intervene);
     let plan = plan.filter(|_| observing || controlled || guarded);
     copy::find();
-    let missing = real::fill(plan.is_some(), controlled);
+    let wrapped = match plan.is_some() {
+        false => Wrapped::Nothing,
+        true if controlled => Wrapped::All,
+        true if guard::begun(controlled) => Wrapped::Guarded,
+        true => Wrapped::Observed,
+    };
+    let missing = real::fill(wrapped);
     if plan.is_some() {
         sink::count(Counter::MissingReal, missing);
         thread::prepare();

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_events::for_each_interposed;
 #[cfg(not(feature = "stub"))]
-use selvedge_events::interpose::Family;
+use selvedge_events::interpose::{Family, Shape};
 use selvedge_events::interpose::{INTERPOSED, Slot};
 
 const COUNT: usize = INTERPOSED.len();
@@ -104,9 +104,23 @@ fn missing(index: usize) -> ! {
     crate::sys::exit_group(127)
 }
 
+/// Which functions are wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrapped {
+    /// None: the program is disarmed.
+    Nothing,
+    /// Those that say what a thread does, or keep it waiting.
+    Observed,
+    /// Those that a guard by itself has to know of.
+    Guarded,
+    /// All, those too that only serve control.
+    All,
+}
+
 #[cfg(not(feature = "stub"))]
 mod slots {
     use super::*;
+    use crate::interpose::clock::is_for_control;
     use core::arch::{asm, global_asm};
 
     /// What the exported stubs jump through; starts out at the early stubs, because the loader itself calls
@@ -394,11 +408,10 @@ mod slots {
     }
     for_each_interposed!(code);
 
-    /// Points every slot at the real function, or at our shim where `observed` says so; those that only serve
-    /// control, where `controlled` does. A function
+    /// Points every slot at the real function, or at our shim where that is wrapped. A function
     /// that no loaded library has keeps its early stub, which looks again when it is called. Returns how
     /// many are missing.
-    pub fn fill(observed: bool, controlled: bool) -> u64 {
+    pub fn fill(wrapped: Wrapped) -> u64 {
         let mut absent = 0;
         // The allocator first: a look-up that fails keeps its message in allocated memory.
         for (index, (slot, row)) in slots().iter().zip(INTERPOSED).enumerate() {
@@ -415,7 +428,13 @@ mod slots {
                 absent += u64::from(!of_cxx);
                 continue;
             }
-            let ours = observed && (controlled || !crate::interpose::clock::is_for_control(index));
+            let ours = match wrapped {
+                Wrapped::Nothing => false,
+                Wrapped::All => true,
+                Wrapped::Observed => !is_for_control(index),
+                // Who blocks for the world outside makes no access meanwhile, and is not waited for.
+                Wrapped::Guarded => !is_for_control(index) && row.shape != Shape::Block,
+            };
             slot.store(if ours { shim(index) } else { real }, Ordering::Release);
         }
         // A failed look-up must not be the answer to the guest's first question.

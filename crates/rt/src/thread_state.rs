@@ -4,6 +4,7 @@
 //! threads that nobody announced, at the first event), and recycled when it ends. All fields belong to
 //! the thread itself and to signal handlers that run on it; nobody else reads or writes them (I4).
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use selvedge_events::pack::{MEMO, REGIONS};
@@ -58,6 +59,24 @@ pub struct ThreadState {
     pub emitted: u32,
     /// Frames from the bottom whose functions the survey has marked.
     pub marked: u32,
+    /// The guarded access that the thread may still be about to make: its word and a number; others look at it.
+    pub doing: AtomicU64,
+    /// Set while the thread waits for others for as long as it takes; others look at it.
+    pub blocked: AtomicU32,
+    /// Locks that the thread holds; others look at it.
+    pub locks: AtomicU32,
+    /// This thread as the guard's cells have it.
+    pub mark: u32,
+    /// What the upper half of the word says that tells who owns something, where this thread does.
+    pub held: u32,
+    /// Where the kernel looks for its restartable sequences, from the thread pointer.
+    pub area: usize,
+    /// Where the guard's frame is while it is at work; else 0.
+    pub guarding: usize,
+    /// Guarded accesses so far.
+    pub guarded: u64,
+    /// Nesting of our own calls into libc, whose side effects are not events.
+    pub internal: u32,
     /// Set while the slow path works: a signal handler's events are then dropped and counted.
     pub busy: u32,
     /// Nesting of `ignore` annotations.
@@ -86,8 +105,6 @@ pub struct ThreadState {
     pub children: u32,
     /// A fiber that the program made, or the fiber of a thread.
     pub is_fiber: u32,
-    /// Nesting of our own calls into libc, whose side effects are not events.
-    pub internal: u32,
     /// Its seat in the gate + 1; 0 where it has none.
     pub seat: u32,
     /// Set while the thread is in the gate, or in a call of ours whose inside is nobody's business: its hooks are no
@@ -111,16 +128,8 @@ pub struct ThreadState {
     pub has_before: u32,
     /// What the memory of the next event holds.
     pub before: u64,
-    /// Set while the thread waits for others for as long as it takes; others look at it.
-    pub blocked: AtomicU32,
-    /// The guarded access that the thread may still be about to make: its word and a number; others look at it.
-    pub doing: AtomicU64,
-    /// Guarded accesses so far.
-    pub guarded: u64,
     /// The last guarded atomic operation: its address, size and armed id. A thread that sleeps on that word goes on with it.
     pub last_atomic: (u64, u64, u32),
-    /// Locks that the thread holds; others look at it.
-    pub locks: AtomicU32,
     /// The outermost of them; 0 where it is not known by which call it was taken.
     pub outer_lock: u64,
     /// The call, as the payload of an event.
@@ -129,12 +138,8 @@ pub struct ThreadState {
     pub inside: [u64; guard::INSIDE],
     /// How many.
     pub inside_count: u32,
-    /// Where the guard's frame is while it is at work; else 0.
-    pub guarding: usize,
     /// Accesses that have interrupted it.
     pub reentries: u32,
-    /// This thread as the guard's cells have it.
-    pub mark: u32,
     /// The atomic sections that it is inside.
     pub heal: heal::Own,
     /// The locks of enforcement that it holds.
@@ -143,10 +148,6 @@ pub struct ThreadState {
     pub detect: detect::Own,
     /// What accesses make of the guard's cells, as far as it is remembered.
     pub steps: guard::quick::Steps,
-    /// What the upper half of the word says that tells who owns something, where this thread does.
-    pub held: u32,
-    /// Where the kernel looks for its restartable sequences, from the thread pointer.
-    pub area: usize,
     /// What a graph's collector remembers.
     pub graph: graph::Own,
     /// Records that the stream may repeat: first word without time, extra word.
@@ -154,6 +155,9 @@ pub struct ThreadState {
     /// Context stack.
     pub frames: [Frame; MAX_FRAMES],
 }
+
+/// What every guarded access and every lock looks at is in one line of the cache.
+const _: () = assert!(offset_of!(ThreadState, doing) / 64 == offset_of!(ThreadState, internal) / 64);
 
 static POOL: Pool<ThreadState> = Pool::new();
 static NEXT: AtomicU32 = AtomicU32::new(0);

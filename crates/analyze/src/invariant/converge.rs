@@ -1,11 +1,17 @@
 //! Whether training is enough: how many members each run added.
 //!
 //! Paper: section 5.6. Sets that have not grown for many runs are taken to be whole. That is a guess, so the curve is shown with it.
+//!
+//! Some never are: sites that follow any of hundreds, in ever new ways. How likely the next run is to show something new can be
+//! estimated by how many members exactly one run has shown (Good, "The population frequencies of species and the estimation of population
+//! parameters", Biometrika 1953). Sites that have most of these are [`unsettled`]: they are left alone, the others are guarded.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::Invariants;
+use super::{Invariants, SiteKey};
 
 /// Most columns of a plot.
 pub const COLUMNS: usize = 60;
@@ -38,6 +44,31 @@ const CHEAP_TIME: Duration = Duration::from_secs(20);
 /// Whether training that ends by itself has had enough: [`is_converged`], and many more quiet runs where these are cheap.
 pub fn is_enough(curve: &[usize], elapsed: Duration) -> bool {
     is_converged(curve, None) && (elapsed >= CHEAP_TIME || quiet_runs(curve) >= CHEAP_RUNS)
+}
+
+/// Passing runs from which [`unsettled`] tells.
+pub const TELLING: u64 = 1000;
+
+/// Of so many runs, one may show something new at the sites that are not [`unsettled`].
+const ONE_NEW_IN: u64 = 5000;
+
+/// The sites whose sets so many runs have not shown to be whole: those of which most members were shown by exactly one run, until
+/// the others have hardly any of these. Fewer than [`TELLING`] runs do not tell.
+pub fn unsettled(rare: &BTreeMap<SiteKey, u64>, runs: u64) -> BTreeSet<SiteKey> {
+    let mut left: u64 = rare.values().sum();
+    let mut most: Vec<(&SiteKey, u64)> = rare.iter().map(|(key, members)| (key, *members)).collect();
+    // Stable: equals go in the order of their keys.
+    most.sort_by_key(|(_, members)| Reverse(*members));
+    let may_stay = (runs / ONE_NEW_IN).max(1);
+    let mut sites = BTreeSet::new();
+    for (key, members) in most {
+        if left <= may_stay || runs < TELLING {
+            break;
+        }
+        left -= members;
+        sites.insert(key.clone());
+    }
+    sites
 }
 
 /// How many runs at the end added nothing.
@@ -81,7 +112,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::tests::some_invariants;
+    use super::super::tests::{key, some_invariants};
     use super::*;
 
     #[test]
@@ -113,6 +144,17 @@ mod tests {
         for (curve, quiet, is) in rows {
             assert_eq!(is_converged(&curve, quiet), is, "{curve:?} {quiet:?}");
         }
+    }
+
+    #[test]
+    fn sites_with_the_most_rare_members_are_unsettled() {
+        let rare: BTreeMap<SiteKey, u64> = [("a", 1), ("b", 30), ("c", 1), ("d", 2)].map(|(name, members)| (key(name), members)).into();
+        let names = |runs| unsettled(&rare, runs).into_iter().collect::<Vec<_>>();
+        assert_eq!(names(999), []);
+        assert_eq!(names(1000), [key("a"), key("b"), key("d")]);
+        assert_eq!(names(10_000), [key("b"), key("d")]);
+        assert_eq!(names(20_000), [key("b")]);
+        assert_eq!(unsettled(&[(key("a"), 1)].into(), 5000), BTreeSet::new());
     }
 
     #[test]

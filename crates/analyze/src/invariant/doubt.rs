@@ -86,6 +86,23 @@ impl Doubts {
         }
     }
 
+    /// Passing runs.
+    pub fn passed(&self) -> u64 {
+        self.all.passed()
+    }
+
+    /// By site, how many members exactly one passing run showed, without those that were known before.
+    pub fn rare(&self, known: &Invariants) -> BTreeMap<SiteKey, u64> {
+        let mut rare: BTreeMap<SiteKey, u64> = BTreeMap::new();
+        for ((key, one, own), runs) in &self.seen {
+            let is_known = known.sites.get(key).is_some_and(|site| site.allows(one.as_ref(), *own));
+            if runs.passed() == 1 && !is_known {
+                *rare.entry(key.clone()).or_default() += 1;
+            }
+        }
+        rare
+    }
+
     /// Leaves out what is doubted; answers how many members that were.
     pub fn leave_out(&self, all: &mut Invariants) -> usize {
         let mut left = 0;
@@ -134,6 +151,17 @@ mod tests {
         assert_eq!(doubts.leave_out(&mut all), 1);
         let left: Vec<String> = all.sites[&key("s")].members().into_iter().map(|one| one.0.clone()).collect();
         assert_eq!(left, ["rare", "usual"]);
+    }
+
+    #[test]
+    fn what_one_passing_run_showed_is_rare_unless_it_was_known() {
+        let mut doubts = Doubts::default();
+        doubts.see(&run(&["usual", "once", "known"]), Showed::PassedFree);
+        doubts.see(&run(&["usual", "other"]), Showed::PassedExact);
+        doubts.see(&run(&["usual", "failing"]), Showed::Failed);
+        assert_eq!(doubts.passed(), 2);
+        assert_eq!(doubts.rare(&run(&["known"])), [(key("s"), 2)].into());
+        assert_eq!(doubts.rare(&run(&["known", "once", "other"])), BTreeMap::new());
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Belonging {
     pub hits: u64,
     /// Whether the program asks that it be guarded (`selvedge.h`).
     pub asked: bool,
+    /// Whether its set is known not to be whole ([`converge::unsettled`]): then it may follow anything.
+    pub unsettled: bool,
 }
 
 /// Variables that belong together: accesses at these sites count as accesses to one location, found by adding the
@@ -204,6 +206,7 @@ impl Invariants {
             site.beyond.extend(from.beyond.iter().cloned());
             site.touches.extend(from.touches.iter().cloned());
             site.asked |= from.asked;
+            site.unsettled |= from.unsettled;
             site.hits = site.hits.saturating_add(from.hits);
         }
     }
@@ -260,7 +263,7 @@ pub(crate) mod tests {
     fn some_site() -> impl Strategy<Value = Belonging> {
         let some = || btree_set(proptest::option::of(some_key()), 0..4);
         (some(), some(), btree_set(some_key(), 0..3), 0..1000_u64).prop_map(|(direct, beyond, touches, hits)| {
-            Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
+            Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1, unsettled: hits % 3 == 1 }
         })
     }
 

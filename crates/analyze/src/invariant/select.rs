@@ -109,12 +109,14 @@ pub fn restrict(all: &Invariants, keep: impl Fn(&SiteKey) -> bool) -> Invariants
                     touches,
                     hits: from.hits,
                     asked: from.asked,
+                    unsettled: from.unsettled,
                     ..Belonging::of(kept.iter().cloned().map(Some).chain([None]))
                 }
             } else if omits {
                 // An access of the thread's own that is omitted is not in between any more.
                 let any = from.predecessors().into_iter().map(|one| one.cloned());
-                Belonging { touches, hits: from.hits, asked: from.asked, ..Belonging::of(any) }
+                let Belonging { hits, asked, unsettled, .. } = *from;
+                Belonging { touches, hits, asked, unsettled, ..Belonging::of(any) }
             } else {
                 Belonging { touches, ..from.clone() }
             };

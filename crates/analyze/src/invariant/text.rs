@@ -1,7 +1,7 @@
 //! Invariants as a text that people read, compare and keep beside their code.
 //!
 //! ```text
-//! selvedge-invariants 4
+//! selvedge-invariants 5
 //! program bank
 //! runs 40
 //! time 52000000
@@ -13,6 +13,7 @@
 //! site bank.c:withdraw+3:12:w4
 //!   hits 80
 //!   asked
+//!   unsettled
 //!   after nil
 //!   after bank.c:deposit+1:13:w4
 //!   directly after bank.c:main+5:3:w4
@@ -30,7 +31,7 @@
 //! and lines that begin with `#` are ignored, and so is the indentation. The last line tells a file that was cut off.
 //! In keys, blanks, control characters and `%` are written `%` and two digits for each byte.
 //!
-//! Version 1 had no `time`, version 2 no `hooks`. Up to version 3 a thread had come after its own access also where it had only taken turns with
+//! Version 1 had no `time`, version 2 no `hooks`, version 4 no `unsettled`. Up to version 3 a thread had come after its own access also where it had only taken turns with
 //! others at one site ([`super::recorder`]). All are read; what is read of those belongs in either way of counting.
 //!
 //! What is written is normalised ([`Invariants::normalise`]): of `touches` only what the groups need.
@@ -43,7 +44,7 @@ use thiserror::Error;
 use super::{Belonging, Colour, First, Invariants, Section, SiteKey};
 
 /// The version of the form.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The first version in which threads that take turns at one site count as everybody.
 const IN_TURN: u32 = 4;
 /// The oldest version that is read.
@@ -96,7 +97,7 @@ pub enum Problem {
     Behind(String),
     /// An unknown word.
     #[error(
-        "{0:?} is not known: write program, runs, time, hooks, colour, site, hits, asked, after, touches, directly, beyond, shift, section, entered, first or end"
+        "{0:?} is not known: write program, runs, time, hooks, colour, site, hits, asked, unsettled, after, touches, directly, beyond, shift, section, entered, first or end"
     )]
     Word(String),
     /// A word that belongs to a block.
@@ -144,6 +145,9 @@ pub fn write(all: &Invariants) -> String {
         let _ = writeln!(out, "\nsite {}\n  hits {}", key_text(key), site.hits);
         if site.asked {
             out.push_str("  asked\n");
+        }
+        if site.unsettled {
+            out.push_str("  unsettled\n");
         }
         for one in site.predecessors() {
             let word = match (site.allows(one, false), site.allows(one, true)) {
@@ -324,6 +328,10 @@ impl Parser {
                 let (site, _) = self.site("asked")?;
                 site.asked = true;
             }
+            "unsettled" if rest.is_empty() => {
+                let (site, _) = self.site("unsettled")?;
+                site.unsettled = true;
+            }
             "touches" => {
                 let (site, _) = self.site("touches")?;
                 site.touches.insert(parse_key(rest)?);
@@ -496,12 +504,12 @@ mod tests {
         site.add(Some(&key(withdraw)), true);
         site.add(Some(&key("bank.c:main+5:3:w4")), false);
         all.sites.insert(key(withdraw), site);
-        all.sites.insert(key(deposit), Belonging { hits: 7, ..belonging(true, &[]) });
+        all.sites.insert(key(deposit), Belonging { hits: 7, unsettled: true, ..belonging(true, &[]) });
         all
     }
 
     const EXAMPLE: &str = "\
-selvedge-invariants 4
+selvedge-invariants 5
 program bank
 runs 40
 time 52000000
@@ -513,6 +521,7 @@ colour balance, limit
 
 site bank.c:deposit+1:13:w4
   hits 7
+  unsettled
   after nil
 
 site bank.c:withdraw+3:12:w4
@@ -531,10 +540,18 @@ end
     fn the_form_is_as_documented() {
         assert_eq!(write(&example()), EXAMPLE);
         assert_eq!(parse(EXAMPLE.as_bytes()), Ok(example()));
-        let old = EXAMPLE.replace("invariants 3", "invariants 2").replace("hooks 1400000 audit\n", "");
-        assert_eq!(parse(old.as_bytes()), Ok(Invariants { hooks: BTreeMap::new(), ..example() }));
+        // As an older selvedge wrote it.
+        let mut known = example();
+        known.sites.values_mut().for_each(|site| site.unsettled = false);
+        let old = EXAMPLE.replace("invariants 5", "invariants 4").replace("  unsettled\n", "");
+        assert_eq!(parse(old.as_bytes()), Ok(known.clone()));
+        in_turn(&mut known);
+        known.hooks.clear();
+        let old = old.replace("invariants 4", "invariants 2").replace("hooks 1400000 audit\n", "");
+        assert_eq!(parse(old.as_bytes()), Ok(known.clone()));
+        known.time = 0;
         let old = old.replace("invariants 2", "invariants 1").replace("time 52000000\n", "");
-        assert_eq!(parse(old.as_bytes()), Ok(Invariants { time: 0, hooks: BTreeMap::new(), ..example() }));
+        assert_eq!(parse(old.as_bytes()), Ok(known));
         let commented = EXAMPLE.replace('\n', "\r\n# a word\n").replace("  ", "\t");
         assert_eq!(parse(commented.as_bytes()), Ok(example()));
     }
@@ -546,7 +563,7 @@ end
             ("", 1, Problem::Foreign),
             ("hello\nend\n", 1, Problem::Foreign),
             ("selvedge-invariants 2x\nend\n", 1, Problem::Foreign),
-            ("selvedge-invariants 5\nwhatever", 1, Problem::Version("5".to_owned())),
+            ("selvedge-invariants 6\nwhatever", 1, Problem::Version("6".to_owned())),
             ("selvedge-invariants 0\nend\n", 1, Problem::Version("0".to_owned())),
             (begin, 2, Problem::CutOff),
             ("selvedge-invariants 2\nsite a\n  hits 3", 3, Problem::CutOff),
@@ -621,7 +638,7 @@ end
         let some = || btree_set(proptest::option::of(key()), 0..3);
         let site =
             (some(), some(), btree_set(key(), 0..3), any::<u64>()).prop_map(|(direct, beyond, touches, hits)| {
-                Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1 }
+                Belonging { direct, beyond, touches, hits, asked: hits % 2 == 1, unsettled: hits % 3 == 1 }
             });
         let colour = (text(), btree_map(key(), any::<i32>(), 0..3)).prop_map(|(name, sites)| Colour { name, sites });
         (text(), any::<(u64, u64)>(), btree_map(key(), site, 0..4), btree_set(colour, 0..3)).prop_map(

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use selvedge_analyze::invariant::SiteKey;
-use selvedge_analyze::invariant::group::{ACCESS_NS, GroupShare, HOOK_NS, Heat};
+use selvedge_analyze::invariant::group::{ACCESS_NS, GroupShare, Heat, hooks_ns};
 use selvedge_drive::guard::choose::{Choice, choose};
 use selvedge_drive::guard::compile::{Guard, GuardHow, Mode};
 use selvedge_drive::guard::deploy::{Deployed, deploy};
@@ -109,6 +109,13 @@ fn compile(args: &GuardArgs, file: &Path, images: &[Keyed]) -> Result<Guard, Fai
         };
         return Err(Failure::Error { code: ExitCode::Usage.code(), text: text.to_owned() });
     }
+    let unsettled = chosen.invariants.sites.values().filter(|site| site.unsettled).count();
+    if unsettled > 0 {
+        note(&format!(
+            "{} may follow anything: training had not seen all that they follow; more of it may tell",
+            counted(unsettled, "site")
+        ));
+    }
     let how = GuardHow { mode: if args.watch { Mode::Watch } else { Mode::Guard }, stall: args.stall };
     let guard = Guard::of(&chosen.invariants, images, &how).map_err(|error| Failure::usage(&error))?;
     if !guard.fit.missing.is_empty() {
@@ -124,7 +131,7 @@ fn left_out(group: &GroupShare, time: u64) -> String {
     let functions: BTreeSet<&str> = group.sites.iter().filter_map(SiteKey::outer_function).collect();
     let share = group.cost() as f64 / time.max(1) as f64 * 100.0;
     // Of two reasons the one that weighs more.
-    if time > 0 && group.hooks * HOOK_NS > group.hits.saturating_mul(ACCESS_NS) && !functions.is_empty() {
+    if time > 0 && hooks_ns(group.hooks) > group.hits.saturating_mul(ACCESS_NS) && !functions.is_empty() {
         const NAMED: usize = 3;
         let named: Vec<&str> = functions.iter().take(NAMED).copied().collect();
         let more = if functions.len() > NAMED { ", …" } else { "" };

@@ -95,7 +95,14 @@ fn from_program(args: &TrainArgs) -> Result<u8, Failure> {
             counted(count, "member")
         ),
     };
-    let runs = format!("{runs}{doubted}");
+    let unsettled = match trained.unsettled {
+        0 => String::new(),
+        count => format!(
+            "\n{} may follow anything: what they follow was something new again and again, so they are guarded against nothing",
+            counted(count, "site")
+        ),
+    };
+    let runs = format!("{runs}{doubted}{unsettled}");
     let command = args.guest.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     finish(&output, invariants, &curve, &runs, &command)?;
     let program = Program {

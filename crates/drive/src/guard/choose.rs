@@ -35,8 +35,9 @@ pub struct Chosen {
     pub costs: Option<f64>,
 }
 
-/// Parts of the program's own time that guarding may take where nothing is left that takes less.
-const MORE: [f64; 2] = [0.1, 1.0];
+/// Parts of the program's own time that guarding may take where nothing is left that takes less. What is estimated is mostly more than
+/// what is felt: beyond the last, a program would take twice as long or longer.
+const MORE: [f64; 7] = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0];
 
 /// Chooses.
 pub fn choose(all: &Invariants, choice: &Choice) -> Chosen {

@@ -142,14 +142,14 @@ impl Guard {
             return Err(CompileError::Foreign { sites: invariants.sites.len(), program: invariants.program.clone() });
         }
         let row = |site: &Guarded| match invariants.sites.get(&site.key) {
-            Some(known) => {
+            Some(known) if !known.unsettled => {
                 let number = |one: &Option<SiteKey>| one.as_ref().map_or(Some(0), |key| numbers.get(key).copied());
                 let direct = known.direct.iter().filter_map(number).map(|one| (one, false));
                 let beyond = known.beyond.iter().filter_map(number).map(|one| (one, true));
                 RowSpec { members: direct.chain(beyond).collect() }
             }
-            // It was met before others, never looked at itself: nothing is known to be wrong.
-            None => RowSpec::of(numbers.values().copied().chain([0])),
+            // It was met before others, never looked at itself, or its set is not whole: nothing is known to be wrong.
+            _ => RowSpec::of(numbers.values().copied().chain([0])),
         };
         let rows = sites.iter().map(row).collect();
         let flags = if how.mode == Mode::Watch { layout::FLAG_WATCH } else { 0 };

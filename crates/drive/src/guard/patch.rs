@@ -160,7 +160,10 @@ fn around(
     if kept.is_empty() {
         return Err(PatchError::NoSite { lines: target.to_string() });
     }
-    Ok(restrict(all, |key| kept.contains(key)))
+    let mut meant = restrict(all, |key| kept.contains(key));
+    // Whether the patch makes anybody wait for nothing is tried.
+    meant.sites.values_mut().for_each(|site| site.unsettled = false);
+    Ok(meant)
 }
 
 /// A way to learn: passing runs that are enough (`None` for all), whether variables that belong together are one, and whether all that

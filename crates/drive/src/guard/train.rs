@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use selvedge_analyze::invariant::doubt::{Doubts, Showed};
-use selvedge_analyze::invariant::group::{ACCESS_NS, FELT, HOOK_NS};
+use selvedge_analyze::invariant::group::{ACCESS_NS, FELT, hooks_ns};
 use selvedge_analyze::invariant::select::Selection;
 use selvedge_analyze::invariant::{Colour, Invariants, SiteKey, converge};
 use selvedge_events::guard::LogCounter;
@@ -116,6 +116,8 @@ pub struct Trained {
     pub curve: Vec<usize>,
     /// Which runs showed what.
     doubts: Doubts,
+    /// Sites whose sets are not whole: they are guarded against nothing.
+    pub unsettled: usize,
     /// Members that were left out because runs that fail show them, and runs that pass hardly ever do.
     pub doubted: usize,
     /// Runs that left no log: they ended before they began.
@@ -147,6 +149,19 @@ impl Trained {
             return;
         };
         self.curve.push(converge::fold(&mut self.invariants, &run));
+    }
+
+    /// Marks the sites whose sets are not whole, where these runs can tell; else what was known of that before stays.
+    fn settle(&mut self, known: &Invariants) {
+        let runs = self.doubts.passed();
+        if runs >= converge::TELLING {
+            let unsettled = match self.converged {
+                true => BTreeSet::new(),
+                false => converge::unsettled(&self.doubts.rare(known), runs),
+            };
+            self.invariants.sites.iter_mut().for_each(|(key, site)| site.unsettled = unsettled.contains(key));
+        }
+        self.unsettled = self.invariants.sites.values().filter(|site| site.unsettled).count();
     }
 }
 
@@ -272,7 +287,7 @@ pub fn train(
     let begin = Instant::now();
     let mut school = School::open(prepared, options)?;
     school.controlled = school.controlled.take().map(|bench| bench.until(stop));
-    let mut trained = Trained { invariants: known, ..Trained::default() };
+    let mut trained = Trained { invariants: known.clone(), ..Trained::default() };
     if trained.invariants.program.is_empty() {
         let name = prepared.program.path.file_name().unwrap_or_default();
         trained.invariants.program = name.to_string_lossy().into_owned();
@@ -293,7 +308,7 @@ pub fn train(
         let mut run = if logs.is_empty() { None } else { learnt(&logs, &keys, &locks) };
         if let Some(run) = &mut run {
             let hits = run.sites.values().fold(0_u64, |sum, site| sum.saturating_add(site.hits));
-            let is_felt = hits > FELT || met.saturating_mul(HOOK_NS) > FELT * ACCESS_NS;
+            let is_felt = hits > FELT || hooks_ns(met) > FELT * ACCESS_NS;
             if own_time.is_none() && is_felt {
                 own_time = Some(school.own_time(stop)?);
             }
@@ -312,6 +327,7 @@ pub fn train(
         }
     }
     trained.doubted = trained.doubts.leave_out(&mut trained.invariants);
+    trained.settle(&known);
     mark_asked(&mut trained.invariants, &school.images);
     Ok(trained)
 }

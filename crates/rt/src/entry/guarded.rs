@@ -4,10 +4,6 @@ use selvedge_events::pack;
 
 use crate::{guard, heal, stream};
 
-extern "C" fn quick<const SIZE: u64>(addr: u64, site: u32) {
-    guard::quick::quick::<SIZE>(addr, site);
-}
-
 extern "C" fn pair(addr: u64, site: u32) {
     guard::quick::pair(addr, site);
 }
@@ -67,10 +63,7 @@ pub fn target(site: u32, size: u8, args: u8) -> Option<usize> {
         2 if short && is_coloured => coloured::<2> as *const () as usize,
         4 if short && is_coloured => coloured::<4> as *const () as usize,
         8 if short && is_coloured => coloured::<8> as *const () as usize,
-        1 if short => quick::<1> as *const () as usize,
-        2 if short => quick::<2> as *const () as usize,
-        4 if short => quick::<4> as *const () as usize,
-        8 if short => quick::<8> as *const () as usize,
+        1 | 2 | 4 | 8 if short => super::quick::target(size)?,
         16 if short && !is_coloured => pair as *const () as usize,
         1 => slow::<1> as *const () as usize,
         2 => slow::<2> as *const () as usize,

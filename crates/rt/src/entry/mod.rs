@@ -11,6 +11,7 @@ pub mod fiber;
 pub mod function;
 pub mod guarded;
 pub mod healed;
+pub mod quick;
 pub mod sectioned;
 pub mod watched;
 

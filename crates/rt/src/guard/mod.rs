@@ -87,16 +87,25 @@ pub fn is_on() -> bool {
     TABLE.load(Ordering::Relaxed) != 0
 }
 
-/// Whether to guard is all that there is to do: nothing is learnt, recorded, detected, healed, enforced or under control.
-#[inline(always)]
-pub fn only_guards() -> bool {
-    is_on()
-        && FLAGS.load(Ordering::Relaxed) & FLAG_LEARN == 0
+/// Set where to guard is all that there is to do, for good.
+static ALONE: AtomicU32 = AtomicU32::new(0);
+
+/// Everything that the plan asks for has begun: whether to guard is all that there is to do, and nothing is learnt, recorded, detected,
+/// healed, enforced or under control.
+pub fn begun(controlled: bool) -> bool {
+    let alone = is_on()
+        && is_short()
+        && !controlled
         && sink::observe() == Observe::Nothing
-        && !gate::is_on()
-        && !detect::is_on()
-        && !heal::is_on()
-        && !enforce::is_on()
+        && !(detect::is_on() || heal::is_on() || enforce::is_on());
+    ALONE.store(u32::from(alone), Ordering::Relaxed);
+    alone
+}
+
+/// Whether to guard is all that there is to do.
+#[inline(always)]
+pub fn is_alone() -> bool {
+    ALONE.load(Ordering::Relaxed) != 0
 }
 
 fn table() -> Option<&'static Table<'static>> {

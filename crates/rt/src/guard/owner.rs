@@ -70,7 +70,7 @@ pub fn enter(state: &mut ThreadState) {
     let area = AREA.load(Ordering::Acquire);
     let may_own = area != 0 && arch::is_restartable(area);
     state.held = if may_own { (state.mark | HELD) >> 16 } else { NEVER };
-    state.area = area;
+    state.area = if may_own { area } else { arch::unseen_area() };
 }
 
 /// In a forked child.

@@ -6,7 +6,9 @@
 //! exchange it for the next one. Nothing is approximated: a step that is not remembered is worked out, one that does not
 //! belong is never remembered before nobody is stalled for it any more, and whatever is not one word of one shape takes the long way.
 //!
-//! Budget: about sixty instructions. Where the cell changes, one of them is a locked one, unless the thread owns the memory ([`owner`]).
+//! Plain accesses come by code that is written by hand (`entry::quick`), and here where it is not their thread's memory or nothing is remembered.
+//!
+//! Budget: about seventy instructions. Where the cell changes, one of them is a locked one, unless the thread owns the memory ([`owner`]).
 
 use core::sync::atomic::Ordering;
 
@@ -15,8 +17,10 @@ use super::recorder::{self, Block, REGION_SHIFT, SPLIT};
 use super::{How, at_site, attempt, belongs, is_given_up, table};
 use crate::thread_state::{self, ThreadState};
 
-/// Steps that a thread remembers.
+/// Steps that a thread remembers by their values and sites.
 const STEPS: usize = 128;
+/// Sites of which it remembers the last two.
+pub const LAST: usize = 128;
 
 /// An access at `site` that belongs makes `after` of a cell that is `now`.
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +32,24 @@ struct Step {
     site: u32,
 }
 
+/// The last two steps at a site, the newer one first. Where to look for them does not depend on the cell: a processor need not wait for that.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Last {
+    /// The cells' values.
+    pub now: [u64; 2],
+    /// What accesses make of them.
+    pub after: [u64; 2],
+    /// 0: nothing is remembered here.
+    pub site: u32,
+}
+
 /// What a thread remembers.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Steps {
+    /// By site.
+    pub last: [Last; LAST],
     steps: [Step; STEPS],
     /// Set while one is written: a handler in between writes none.
     writing: u32,
@@ -44,7 +62,7 @@ impl Steps {
 
     /// What becomes of a cell, if it is remembered.
     #[inline(always)]
-    fn after(&self, now: u64, site: u32) -> Option<u64> {
+    fn after(&mut self, now: u64, site: u32) -> Option<u64> {
         let step = &raw const self.steps[Steps::place(now, site)];
         // The value first, then whose it is: a handler in between changes both, and the second is then seen to differ.
         // SAFETY: I4: this thread's own state, of which only a handler on this thread changes anything.
@@ -52,29 +70,62 @@ impl Steps {
             let after = (&raw const (*step).after).read_volatile();
             (after, (&raw const (*step).now).read_volatile(), (&raw const (*step).site).read_volatile())
         };
-        (of == now && at == site).then_some(after)
+        if of != now || at != site {
+            return None;
+        }
+        let last = &self.last[site as usize % LAST];
+        if last.site != site || !last.now.contains(&now) {
+            self.write(|steps| steps.put_last(now, site, after));
+        }
+        Some(after)
     }
 
     fn remember(&mut self, now: u64, site: u32, after: u64) {
+        self.write(|steps| {
+            let step = &raw mut steps.steps[Steps::place(now, site)];
+            // SAFETY: I4: as in `write`.
+            unsafe {
+                (&raw mut (*step).site).write_volatile(0);
+                (&raw mut (*step).now).write_volatile(now);
+                (&raw mut (*step).after).write_volatile(after);
+                (&raw mut (*step).site).write_volatile(site);
+            }
+            steps.put_last(now, site, after);
+        });
+    }
+
+    /// Writes steps, unless this is a handler that came while some were written.
+    #[inline(always)]
+    fn write(&mut self, put: impl FnOnce(&mut Steps)) {
         let writing = &raw mut self.writing;
-        let step = &raw mut self.steps[Steps::place(now, site)];
-        // SAFETY: I4: this thread's own state. A handler on this thread may come between any two of these: it writes no step
+        // SAFETY: I4: this thread's own state. A handler on this thread may come between any two stores: it writes no step
         // while `writing` is set, and finds no site until the rest is there.
         unsafe {
-            if writing.read_volatile() != 0 {
-                return;
+            if writing.read_volatile() == 0 {
+                writing.write_volatile(1);
+                put(self);
+                writing.write_volatile(0);
             }
-            writing.write_volatile(1);
-            (&raw mut (*step).site).write_volatile(0);
-            (&raw mut (*step).now).write_volatile(now);
-            (&raw mut (*step).after).write_volatile(after);
-            (&raw mut (*step).site).write_volatile(site);
-            writing.write_volatile(0);
+        }
+    }
+
+    #[inline(always)]
+    fn put_last(&mut self, now: u64, site: u32, after: u64) {
+        let last = &raw mut self.last[site as usize % LAST];
+        // SAFETY: I4: as in `write`.
+        unsafe {
+            let (nows, afters) = (&raw mut (*last).now, &raw mut (*last).after);
+            let before = if (*last).site == site { ((*nows)[0], (*afters)[0]) } else { (now, after) };
+            (&raw mut (*last).site).write_volatile(0);
+            nows.write_volatile([now, before.0]);
+            afters.write_volatile([after, before.1]);
+            (&raw mut (*last).site).write_volatile(site);
         }
     }
 
     /// Forgets all: the thread has another mark, or what was jumped out of is over.
     pub fn clear(&mut self) {
+        self.last = [Last { now: [0; 2], after: [0; 2], site: 0 }; LAST];
         self.steps = [Step { now: 0, after: 0, site: 0 }; STEPS];
         self.writing = 0;
     }

@@ -24,6 +24,7 @@
 //! Threads are told apart by their number modulo 4094: two threads of that distance that meet at one location with none
 //! between them look like one.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::owner;
@@ -48,7 +49,8 @@ const GRANULE_SHIFT: u32 = 6;
 /// Granules of a block.
 pub const GRANULES: usize = WORDS >> GRANULE_SHIFT;
 const BUCKET_BITS: u32 = 14;
-const BUCKETS: usize = 1 << BUCKET_BITS;
+/// Places where the block of a region may be.
+pub const BUCKETS: usize = 1 << BUCKET_BITS;
 
 /// In the place of a thread: all that take turns at a site.
 pub const EVERYBODY: u32 = THREAD_MASK as u32;
@@ -161,6 +163,15 @@ const BLOCK_BYTES: usize = size_of::<Block>().next_multiple_of(4096);
 const BYTES_BYTES: usize = (1 << REGION_SHIFT) * 8;
 
 impl Block {
+    /// Where cells, shapes and granules are, for who reads them by hand.
+    pub const CELLS_AT: usize = offset_of!(Block, cells);
+    /// As above.
+    pub const SHAPES_AT: usize = offset_of!(Block, shapes);
+    /// As above; each has eight bytes, of which the owner's are the first.
+    pub const GRANULES_AT: usize = offset_of!(Block, granules);
+    /// Words of a granule, as a power of two.
+    pub const GRANULE_SHIFT: u32 = GRANULE_SHIFT;
+
     /// The cell of a word that is not split.
     #[inline(always)]
     pub fn cell(&self, word: usize) -> &AtomicU64 {
@@ -295,14 +306,18 @@ impl Block {
     }
 }
 
-/// Region + 1, and the block's address.
+/// Where a region's block is.
 #[derive(Debug)]
-struct Bucket {
-    key: AtomicU64,
-    block: AtomicUsize,
+#[repr(C)]
+pub struct Bucket {
+    /// Region + 1.
+    pub key: AtomicU64,
+    /// The block's address.
+    pub block: AtomicUsize,
 }
 
-static BUCKET_TABLE: [Bucket; BUCKETS] =
+/// All of them.
+pub static BUCKET_TABLE: [Bucket; BUCKETS] =
     [const { Bucket { key: AtomicU64::new(0), block: AtomicUsize::new(0) } }; BUCKETS];
 /// Bytes that may still be mapped, in pages.
 static ALLOWANCE: AtomicU32 = AtomicU32::new(0);

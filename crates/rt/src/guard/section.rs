@@ -32,9 +32,11 @@ pub const ROUNDS: u32 = 16;
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static AT: AtomicUsize = AtomicUsize::new(0);
 
-/// A bit for each of the entries' return offsets, by its lowest bits: most calls have none.
-static KNOWN: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+/// A bit for each of the entries' return offsets, by its lowest bits: most calls have none. Few lines of the cache, since every lock looks
+/// at one.
+static KNOWN: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
+#[inline(always)]
 fn known(offset: u32) -> (&'static AtomicU64, u64) {
     let bit = offset as usize % (KNOWN.len() * 64);
     (&KNOWN[bit / 64], 1 << (bit % 64))

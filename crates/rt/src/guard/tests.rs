@@ -51,6 +51,14 @@ fn guarded() {
     });
 }
 
+/// An access of so many bytes as armed sites make it.
+fn short<const SIZE: u64>(addr: u64, site: u32) {
+    let target = crate::entry::quick::target(SIZE as u8).expect("a size of a word or less");
+    // SAFETY: the entry is a function of these arguments.
+    let target: extern "C" fn(u64, u32) = unsafe { core::mem::transmute(target) };
+    target(addr, site);
+}
+
 struct Dice(u64);
 
 impl Dice {
@@ -215,10 +223,10 @@ fn the_short_way_records_what_the_long_one_does() {
             let from = dice.below(64 / size) * size;
             crate::arch::tls_set(core::ptr::from_mut(&mut *states[who as usize]) as usize);
             match size {
-                1 => quick::quick::<1>(base + from, site),
-                2 => quick::quick::<2>(base + from, site),
-                4 => quick::quick::<4>(base + from, site),
-                8 => quick::quick::<8>(base + from, site),
+                1 => short::<1>(base + from, site),
+                2 => short::<2>(base + from, site),
+                4 => short::<4>(base + from, site),
+                8 => short::<8>(base + from, site),
                 _ => quick::pair(base + from, site),
             }
             crate::arch::tls_set(before);
@@ -254,9 +262,9 @@ fn the_short_way_is_exact_however_threads_meet() {
                         // Each thread has sites of its own.
                         let site = 2 + who + 3 * (turn % 2);
                         if round % 2 == 1 && who == 2 && turn == 50 {
-                            quick::quick::<1>(addr, site);
+                            short::<1>(addr, site);
                         } else {
-                            quick::quick::<8>(addr, site);
+                            short::<8>(addr, site);
                         }
                     }
                     crate::arch::tls_set(0);
@@ -282,16 +290,18 @@ fn what_an_owner_stores_is_seen_by_whoever_takes_it_away() {
     const AT: u64 = 0x17_0000_0000;
     const SITES: u32 = 8;
     /// Accesses of a thread: its k-th one is at site `2 + k % 8`.
-    const MANY: u32 = 400_000;
+    const MANY: u32 = 4_000_000;
     recorder::begin(1024);
     guarded();
     let made = [const { AtomicU32::new(0) }; 2];
+    let start = std::sync::Barrier::new(2);
     thread::scope(|scope| {
         for who in 0..2_u32 {
-            let made = &made;
+            let (made, start) = (&made, &start);
             scope.spawn(move || {
                 let mut state = state(who);
                 crate::arch::tls_set(core::ptr::from_mut(&mut *state) as usize);
+                start.wait();
                 let (own, theirs) = (&made[who as usize], &made[1 - who as usize]);
                 let mut dice = Dice(u64::from(who));
                 for turn in 0..MANY {
@@ -302,7 +312,7 @@ fn what_an_owner_stores_is_seen_by_whoever_takes_it_away() {
                     let at = own.load(Ordering::Relaxed);
                     if shared {
                         let from = theirs.load(Ordering::SeqCst);
-                        quick::quick::<8>(addr, 2 + at % SITES);
+                        short::<8>(addr, 2 + at % SITES);
                         own.store(at + 1, Ordering::SeqCst);
                         // Looked at after the own access: what the other one did last is what it came after.
                         let reading = look_at(&mut state, addr, 2).expect("memory");
@@ -314,7 +324,7 @@ fn what_an_owner_stores_is_seen_by_whoever_takes_it_away() {
                             assert_eq!(from, 0, "{who}");
                         }
                     } else {
-                        quick::quick::<8>(addr, 2 + turn % SITES);
+                        short::<8>(addr, 2 + turn % SITES);
                     }
                 }
                 crate::arch::tls_set(0);

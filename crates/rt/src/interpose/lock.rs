@@ -26,7 +26,16 @@ const fn bounded(how: Acquire) -> Acquire {
 }
 
 /// Takes a lock through the real function; the event tells what came of it.
+#[inline(always)]
 fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
+    match thread_state::current().filter(|_| guard::is_alone()) {
+        Some(state) => take_guarded(state, slot, how, [lock, b, c], pc),
+        None => take_noted(slot, how, lock, b, c, pc),
+    }
+}
+
+#[inline(never)]
+fn take_noted(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
     if detect::only_holds() {
         detect::bursts::tick();
         let result = real::call(slot, lock, b, c, 0, 0);
@@ -34,11 +43,6 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
             detect::took(lock, pc);
         }
         return result;
-    }
-    if guard::only_guards()
-        && let Some(state) = thread_state::current()
-    {
-        return take_guarded(state, slot, how, [lock, b, c], pc);
     }
     if enforce::only_enforces()
         && let Some(state) = enforce::passing(pc)
@@ -62,18 +66,25 @@ fn take(slot: Slot, how: Acquire, lock: Reg, b: Reg, c: Reg, pc: Reg) -> Reg {
 }
 
 /// The same where a guard is all that there is: others are told that the thread waits and that it is inside, and whether it comes too early is
-/// looked at where it may.
+/// looked at where it may. Inlined for each function: which one it is, is known then.
+#[inline(always)]
 fn take_guarded(state: &ThreadState, slot: Slot, how: Acquire, [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
     state.doing.store(0, Ordering::Release);
     let insist = || real::call(slot, lock, b, c, 0, 0);
     let result = called(state, slot, || match given_by(slot).filter(|_| section::may_begin(pc)) {
-        Some(give) => section::take(lock as u64, pc, insist, || real::call(give, lock, 0, 0, 0, 0)),
+        Some(give) => take_in_turn((slot, give), [lock, b, c], pc),
         None => insist(),
     });
     if (Acquire { result: result as u8, ..how }).held() {
         section::inside(state, 1);
     }
     result
+}
+
+/// The lock of a critical section that may be looked at before it begins.
+#[inline(never)]
+fn take_in_turn((take, give): (Slot, Slot), [lock, b, c]: [Reg; 3], pc: Reg) -> Reg {
+    section::take(lock as u64, pc, || real::call(take, lock, b, c, 0, 0), || real::call(give, lock, 0, 0, 0, 0))
 }
 
 /// Calls what may wait for others; they are told meanwhile.
@@ -242,16 +253,22 @@ fn refuses_itself(slot: Slot, lock: Reg) -> bool {
     }
 }
 
+#[inline(always)]
 fn give(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
+    match thread_state::current().filter(|_| guard::is_alone()) {
+        Some(state) => {
+            state.doing.store(0, Ordering::Release);
+            section::inside(state, -1);
+            real::call(slot, lock, 0, 0, 0, 0)
+        }
+        None => give_noted(slot, how, lock, pc),
+    }
+}
+
+#[inline(never)]
+fn give_noted(slot: Slot, how: Acquire, lock: Reg, pc: Reg) -> Reg {
     detect::gave(lock);
     if detect::only_holds() {
-        return real::call(slot, lock, 0, 0, 0, 0);
-    }
-    if guard::only_guards()
-        && let Some(state) = thread_state::current()
-    {
-        state.doing.store(0, Ordering::Release);
-        section::inside(state, -1);
         return real::call(slot, lock, 0, 0, 0, 0);
     }
     if enforce::only_enforces() {
