@@ -25,6 +25,7 @@ mod nr {
     pub(super) const MMAP: usize = 9;
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const MADVISE: usize = 28;
     pub(super) const PREAD: usize = 17;
     pub(super) const PWRITE: usize = 18;
     pub(super) const NANOSLEEP: usize = 35;
@@ -175,6 +176,24 @@ pub fn mmap_anonymous(len: usize) -> Result<usize, Errno> {
         (flags::PROT_READ | flags::PROT_WRITE, flags::MAP_PRIVATE | flags::MAP_ANONYMOUS | flags::MAP_NORESERVE);
     // SAFETY: no address is asked for, so the kernel picks unused pages.
     unsafe { mmap(0, len, prot, how, -1, 0) }
+}
+
+/// Maps `len` fresh zeroed bytes at a multiple of `len`, a power of two, in pages as large as the system has them.
+pub fn mmap_aligned(len: usize) -> Result<usize, Errno> {
+    const HUGEPAGE: usize = 14;
+    let at = mmap_anonymous(2 * len)?;
+    let aligned = at.next_multiple_of(len);
+    // SAFETY: what lies around it in the mapping, which nobody has seen.
+    unsafe {
+        for (from, to) in [(at, aligned), (aligned + len, at + 2 * len)] {
+            if from < to {
+                munmap(from, to - from);
+            }
+        }
+        // A wish: where it is not granted, pages are small.
+        let _ = raw(nr::MADVISE, [aligned, len, HUGEPAGE, 0, 0, 0]);
+    }
+    Ok(aligned)
 }
 
 /// Unmaps memory.

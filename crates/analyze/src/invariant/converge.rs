@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn sites_with_the_most_rare_members_are_unsettled() {
-        let rare: BTreeMap<SiteKey, u64> = [("a", 1), ("b", 30), ("c", 1), ("d", 2)].map(|(name, members)| (key(name), members)).into();
+        let rare: BTreeMap<SiteKey, u64> =
+            [("a", 1), ("b", 30), ("c", 1), ("d", 2)].map(|(name, members)| (key(name), members)).into();
         let names = |runs| unsettled(&rare, runs).into_iter().collect::<Vec<_>>();
         assert_eq!(names(999), []);
         assert_eq!(names(1000), [key("a"), key("b"), key("d")]);

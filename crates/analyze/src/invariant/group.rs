@@ -211,8 +211,8 @@ pub fn bias_by(all: &Invariants, heat: Heat, switching: &Switching) -> Bias {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Belonging, Section};
     use super::super::tests::{belonging, key, keys, some_invariants};
+    use super::super::{Belonging, Section};
     use super::*;
 
     /// Unites until nothing changes.

@@ -12,7 +12,7 @@ use crate::hunt::HuntError;
 use crate::run::Stop;
 
 /// Runs that colours are learnt from.
-const RUNS: u32 = 6;
+const RUNS: u32 = 30;
 
 /// Records some controlled runs and learns colours from those that passed.
 pub fn learn_colours(prepared: &Prepared, options: &TrainOptions, stop: &Stop) -> Result<BTreeSet<Colour>, HuntError> {

@@ -327,14 +327,56 @@ pub fn begin(memory_limit_mb: u32) {
     ALLOWANCE.store(memory_limit_mb.saturating_mul(256), Ordering::Release);
 }
 
-fn map(bytes: usize) -> Option<usize> {
+/// Whether so many bytes may be mapped.
+fn allow(bytes: usize) -> Option<()> {
     let pages = (bytes / 4096) as u32;
     let take = |left: u32| left.checked_sub(pages);
     ALLOWANCE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-    if sink::is_sealed() {
-        return None;
-    }
+    (!sink::is_sealed()).then_some(())
+}
+
+fn map(bytes: usize) -> Option<usize> {
+    allow(bytes)?;
     sys::mmap_anonymous(bytes).ok()
+}
+
+/// Blocks that are mapped one by one: of most programs there are no more. Of others they come from arenas in large pages, since who walks over
+/// much memory meets many blocks.
+const FEW: usize = 32;
+/// A large page on most systems.
+const ARENA: usize = 2 << 20;
+const BLOCKS_OF_ARENA: usize = ARENA / BLOCK_BYTES;
+/// Blocks mapped so far, as far as that matters.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+/// The arena that blocks are taken from, and how many were.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// A block that nobody needed.
+static SPARE: AtomicUsize = AtomicUsize::new(0);
+
+/// A block's memory.
+fn map_block() -> Option<usize> {
+    let spare = SPARE.swap(0, Ordering::Acquire);
+    if spare != 0 {
+        return Some(spare);
+    }
+    allow(BLOCK_BYTES)?;
+    if MAPPED.load(Ordering::Relaxed) < FEW {
+        MAPPED.fetch_add(1, Ordering::Relaxed);
+        return sys::mmap_anonymous(BLOCK_BYTES).ok();
+    }
+    loop {
+        let open = OPEN.load(Ordering::Acquire);
+        let (arena, taken) = (open & !(ARENA - 1), open & (ARENA - 1));
+        let is_full = arena == 0 || taken == BLOCKS_OF_ARENA;
+        let (arena, taken) = if is_full { (sys::mmap_aligned(ARENA).ok()?, 0) } else { (arena, taken) };
+        if OPEN.compare_exchange(open, arena + taken + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Some(arena + taken * BLOCK_BYTES);
+        }
+        if is_full {
+            // SAFETY: just mapped, and nobody saw it.
+            unsafe { sys::munmap(arena, ARENA) };
+        }
+    }
 }
 
 fn unmap(at: usize, bytes: usize) {
@@ -397,9 +439,9 @@ fn fill(bucket: &Bucket, make: bool) -> Option<&'static Block> {
         if !make {
             return None;
         }
-        block = map(BLOCK_BYTES)?;
+        block = map_block()?;
         if let Err(theirs) = bucket.block.compare_exchange(0, block, Ordering::AcqRel, Ordering::Acquire) {
-            unmap(block, BLOCK_BYTES);
+            SPARE.store(block, Ordering::Release);
             block = theirs;
         }
     }
