@@ -16,7 +16,8 @@
 //!   hundred of its accesses, and in [`Options::percent`] of those that follow one and the same site of another thread. For who tests one
 //!   variable and then uses another does not come to the use where the test has shown what others did.
 //! - What a thread does while it is the only one does not count: setting up touches one at a time.
-//! - Both are written by somebody, and two threads share both; a global variable, in any of the runs.
+//! - Both are written by somebody, and two threads share both; global variables, in all runs together: one run may take a way on which
+//!   one thread alone comes to them.
 //!
 //! The representative is the largest variable, the first of several: what is shifted to it then lies inside it, and touches nothing
 //! that follows it.
@@ -176,27 +177,32 @@ impl Steps {
                 }
             }
         }
-        // A global variable that one run shares counts in all.
+        // What is shared of the global variables shows in all runs together.
         let touched: Vec<Touched> = runs.iter().map(Touched::of).collect();
-        let of_run = |(run, touched): (&Run, &Touched)| touched.shared(run).collect::<Vec<_>>();
-        let globals: BTreeSet<(u32, u64)> =
-            runs.iter().zip(&touched).flat_map(of_run).filter_map(|place| global(&place)).collect();
+        let mut globals = Globals::default();
+        for (run, touched) in runs.iter().zip(&touched) {
+            for (location, (threads, written)) in &touched.0 {
+                if let Some(place) = run.location(*location).and_then(global) {
+                    let known = globals.entry(place).or_default();
+                    known.0.extend(threads);
+                    known.1 |= written;
+                }
+            }
+        }
+        globals.retain(|_, (threads, written)| *written && threads.len() > 1);
         runs.iter().zip(touched).map(|(run, touched)| Steps::of(run, &wide_sites, touched, &globals)).collect()
     }
 
-    fn of(run: &Run, wide_sites: &BTreeSet<u32>, touched: Touched, globals: &BTreeSet<(u32, u64)>) -> Steps {
-        let counts = |location: u64, threads: &BTreeSet<u32>, written: bool| {
-            run.location(location).is_some_and(|place| match global(place) {
-                Some(at) => globals.contains(&at),
-                None => written && threads.len() > 1 && place.home != Home::Elsewhere,
-            })
+    fn of(run: &Run, wide_sites: &BTreeSet<u32>, touched: Touched, globals: &Globals) -> Steps {
+        let sharing = |(location, (threads, written)): (u64, (BTreeSet<u32>, bool))| {
+            let place = run.location(location)?;
+            let threads = match global(place) {
+                Some(at) => globals.get(&at)?.0.clone(),
+                None => Some(threads).filter(|all| written && all.len() > 1 && place.home != Home::Elsewhere)?,
+            };
+            Some((location, threads))
         };
-        let threads: FxHashMap<u64, BTreeSet<u32>> = touched
-            .0
-            .into_iter()
-            .filter(|(location, (threads, written))| counts(*location, threads, *written))
-            .map(|(location, (threads, _))| (location, threads))
-            .collect();
+        let threads: FxHashMap<u64, BTreeSet<u32>> = touched.0.into_iter().filter_map(sharing).collect();
         let mut steps = Steps { threads, ..Steps::default() };
         let mut others = Others::of(run);
         // By location: the last access, and the last one of another thread than that.
@@ -242,13 +248,10 @@ impl Touched {
         }
         touched
     }
-
-    /// What several threads touch and somebody writes.
-    fn shared(&self, run: &Run) -> impl Iterator<Item = Location> {
-        let shared = self.0.iter().filter(|(_, (threads, written))| *written && threads.len() > 1);
-        shared.filter_map(|(location, _)| run.location(*location).copied())
-    }
 }
+
+/// By global variable: who touched it in any of the runs, and whether it was written.
+type Globals = BTreeMap<(u32, u64), (BTreeSet<u32>, bool)>;
 
 /// The image and offset of a global variable.
 fn global(place: &Location) -> Option<(u32, u64)> {

@@ -3,14 +3,15 @@
 //! Paper: section 5.6. Sets that have not grown for many runs are taken to be whole. That is a guess, so the curve is shown with it.
 //!
 //! Some never are: sites that follow any of hundreds, in ever new ways. How likely the next run is to show something new can be
-//! estimated by how many members exactly one run has shown (Good, "The population frequencies of species and the estimation of population
-//! parameters", Biometrika 1953). Sites that have most of these are [`unsettled`]: they are left alone, the others are guarded.
+//! estimated by how many members hardly any run has shown (after Good, "The population frequencies of species and the estimation of population
+//! parameters", Biometrika 1953). Groups that have most of these are [`unsettled`]: they are left alone, the others are guarded.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::group::{Group, groups};
 use super::{Invariants, SiteKey};
 
 /// Most columns of a plot.
@@ -49,24 +50,26 @@ pub fn is_enough(curve: &[usize], elapsed: Duration) -> bool {
 /// Passing runs from which [`unsettled`] tells.
 pub const TELLING: u64 = 1000;
 
-/// Of so many runs, one may show something new at the sites that are not [`unsettled`].
-const ONE_NEW_IN: u64 = 5000;
+/// In so many runs the sites that are not [`unsettled`] may have a member that hardly any run has shown.
+const ONE_RARE_IN: u64 = 2000;
 
-/// The sites whose sets so many runs have not shown to be whole: those of which most members were shown by exactly one run, until
-/// the others have hardly any of these. Fewer than [`TELLING`] runs do not tell.
-pub fn unsettled(rare: &BTreeMap<SiteKey, u64>, runs: u64) -> BTreeSet<SiteKey> {
-    let mut left: u64 = rare.values().sum();
-    let mut most: Vec<(&SiteKey, u64)> = rare.iter().map(|(key, members)| (key, *members)).collect();
-    // Stable: equals go in the order of their keys.
-    most.sort_by_key(|(_, members)| Reverse(*members));
-    let may_stay = (runs / ONE_NEW_IN).max(1);
+/// The sites whose sets so many runs have not shown to be whole, given how many of the members of each hardly any run has shown: those of the groups that
+/// have most of these, until the others have next to none. What comes in a new order shows at any site of a group.
+/// Fewer than [`TELLING`] runs do not tell.
+pub fn unsettled(all: &Invariants, rare: &BTreeMap<SiteKey, u64>, runs: u64) -> BTreeSet<SiteKey> {
+    let rare_of = |group: &Group| group.sites.iter().filter_map(|key| rare.get(key)).sum::<u64>();
+    let mut most: Vec<(u64, Group)> = groups(all).into_iter().map(|group| (rare_of(&group), group)).collect();
+    // Stable: equals go in the order of their first sites.
+    most.sort_by_key(|(members, _)| Reverse(*members));
+    let mut left: u64 = most.iter().map(|(members, _)| members).sum();
+    let may_stay = (runs / ONE_RARE_IN).max(1);
     let mut sites = BTreeSet::new();
-    for (key, members) in most {
+    for (members, group) in most {
         if left <= may_stay || runs < TELLING {
             break;
         }
         left -= members;
-        sites.insert(key.clone());
+        sites.extend(group.sites);
     }
     sites
 }
@@ -112,7 +115,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::tests::{key, some_invariants};
+    use super::super::tests::{belonging, key, some_invariants};
     use super::*;
 
     #[test]
@@ -147,15 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn sites_with_the_most_rare_members_are_unsettled() {
+    fn groups_with_the_most_rare_members_are_unsettled() {
+        let all = Invariants {
+            sites: [("a", &[][..]), ("b", &["e"]), ("c", &[]), ("d", &[]), ("e", &[])]
+                .map(|(name, members)| (key(name), belonging(true, members)))
+                .into(),
+            ..Invariants::default()
+        };
         let rare: BTreeMap<SiteKey, u64> =
             [("a", 1), ("b", 30), ("c", 1), ("d", 2)].map(|(name, members)| (key(name), members)).into();
-        let names = |runs| unsettled(&rare, runs).into_iter().collect::<Vec<_>>();
+        let names = |runs| unsettled(&all, &rare, runs).into_iter().collect::<Vec<_>>();
         assert_eq!(names(999), []);
-        assert_eq!(names(1000), [key("a"), key("b"), key("d")]);
-        assert_eq!(names(10_000), [key("b"), key("d")]);
-        assert_eq!(names(20_000), [key("b")]);
-        assert_eq!(unsettled(&[(key("a"), 1)].into(), 5000), BTreeSet::new());
+        assert_eq!(names(1000), [key("a"), key("b"), key("d"), key("e")]);
+        assert_eq!(names(4000), [key("b"), key("d"), key("e")]);
+        assert_eq!(names(8000), [key("b"), key("e")]);
+        assert_eq!(unsettled(&all, &[(key("a"), 1)].into(), 2000), BTreeSet::new());
     }
 
     #[test]

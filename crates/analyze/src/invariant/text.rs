@@ -603,10 +603,10 @@ end
         let mut all = Invariants::default();
         all.sites.insert(SiteKey("\u{1}".repeat(LONGEST_NAME)), Belonging::default());
         assert_eq!(parse(write(&all).as_bytes()), Ok(all));
-        let message = parse(b"selvedge-invariants 5\n").unwrap_err().to_string();
+        let message = parse(b"selvedge-invariants 6\n").unwrap_err().to_string();
         assert_eq!(
             message,
-            "line 1: version 5 of the form; this selvedge reads version 4: train again, or use the selvedge that wrote it"
+            "line 1: version 6 of the form; this selvedge reads version 5: train again, or use the selvedge that wrote it"
         );
     }
 

@@ -151,13 +151,14 @@ impl Trained {
         self.curve.push(converge::fold(&mut self.invariants, &run));
     }
 
-    /// Marks the sites whose sets are not whole, where these runs can tell; else what was known of that before stays.
+    /// Marks the sites whose sets are not whole, where these runs can tell; else what was known of that before stays. Of a program that fails
+    /// what is rare may be what fails.
     fn settle(&mut self, known: &Invariants) {
-        let runs = self.doubts.passed();
-        if runs >= converge::TELLING {
-            let unsettled = match self.converged {
+        let (passed, failed) = self.doubts.runs();
+        if passed >= converge::TELLING {
+            let unsettled = match self.converged || failed > 0 {
                 true => BTreeSet::new(),
-                false => converge::unsettled(&self.doubts.rare(known), runs),
+                false => converge::unsettled(&self.invariants, &self.doubts.rare(known), passed),
             };
             self.invariants.sites.iter_mut().for_each(|(key, site)| site.unsettled = unsettled.contains(key));
         }
