@@ -26,6 +26,8 @@ pub struct Training {
     pub sites: usize,
     /// Whether the last runs showed nothing new.
     pub converged: bool,
+    /// Sites that are guarded against nothing, because these runs did not show all that they may follow.
+    pub unsettled: usize,
     /// Pairs that did not fit in logs.
     pub not_logged: u64,
 }
@@ -44,7 +46,17 @@ impl Training {
             members: trained.invariants.members(),
             sites: trained.invariants.sites.len(),
             converged: trained.converged,
+            unsettled: trained.unsettled,
             not_logged: trained.not_logged,
+        }
+    }
+
+    /// What is to be said of its end.
+    pub fn reserve(&self) -> String {
+        match (self.converged, self.unsettled) {
+            (true, _) => String::new(),
+            (false, 0) => " (not converged)".to_owned(),
+            (false, some) => format!(" (not converged: {some} of {} sites left alone)", self.sites),
         }
     }
 
@@ -117,6 +129,16 @@ mod tests {
         let training = Training { curve: vec![5, 0, 0, 2, 0], ..Training::default() };
         let json = serde_json::to_value(&training).expect("JSON");
         assert_eq!(json["curve"], serde_json::json!([[1, 5], [4, 2]]));
+    }
+
+    #[test]
+    fn what_did_not_converge_is_said() {
+        let with = |converged, unsettled| Training { converged, unsettled, sites: 9, ..Training::default() }.reserve();
+        let rows =
+            [(true, 3, ""), (false, 0, " (not converged)"), (false, 3, " (not converged: 3 of 9 sites left alone)")];
+        for (converged, unsettled, text) in rows {
+            assert_eq!(with(converged, unsettled), text);
+        }
     }
 
     #[test]
