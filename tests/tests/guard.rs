@@ -84,7 +84,7 @@ fn what_passing_runs_teach_lets_no_schedule_fail() {
     let trained = subject.sh(0, "\"$S\" train -n 40 --controlled-only --store \"$O\" -o i -- \"$P\"");
     has(&trained.stdout, &["40 runs", "only those that passed count", "written to i", "selvedge guard i -- "]);
     let text = fs::read_to_string(subject.lab.path("i")).expect("written");
-    has(&text, &["selvedge-invariants 4", "site prog.c:deposit+3", "after nil", "after prog.c:deposit+5"]);
+    has(&text, &["selvedge-invariants 5", "site prog.c:deposit+3", "after nil", "after prog.c:deposit+5"]);
     // Three strategies; every one of them fails without the guard.
     for strategy in ["random", "pct", "pos"] {
         let explore = format!("\"$S\" explore --strategy {strategy} --schedules 300 --out \"$O\" --seed 9");
