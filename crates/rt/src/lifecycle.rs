@@ -75,7 +75,7 @@ pub extern "C" fn begin(_argc: i32, _argv: *const *const c_char, envp: *const *c
     let wrapped = match plan.is_some() {
         false => Wrapped::Nothing,
         true if controlled => Wrapped::All,
-        true if guard::begun(controlled) => Wrapped::Guarded,
+        true if guard::note_alone() => Wrapped::Guarded,
         true => Wrapped::Observed,
     };
     let missing = real::fill(wrapped);

@@ -130,7 +130,7 @@ pub struct ThreadState {
     pub before: u64,
     /// The last guarded atomic operation: its address, size and armed id. A thread that sleeps on that word goes on with it.
     pub last_atomic: (u64, u64, u32),
-    /// The outermost of them; 0 where it is not known by which call it was taken.
+    /// The outermost lock that it holds; 0 where it is not known by which call it was taken.
     pub outer_lock: u64,
     /// The call, as the payload of an event.
     pub outer_call: u64,
@@ -138,7 +138,7 @@ pub struct ThreadState {
     pub inside: [u64; guard::INSIDE],
     /// How many.
     pub inside_count: u32,
-    /// Accesses that have interrupted it.
+    /// Accesses that have interrupted the guard at work.
     pub reentries: u32,
     /// The atomic sections that it is inside.
     pub heal: heal::Own,

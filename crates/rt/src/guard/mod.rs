@@ -90,12 +90,11 @@ pub fn is_on() -> bool {
 /// Set where to guard is all that there is to do, for good.
 static ALONE: AtomicU32 = AtomicU32::new(0);
 
-/// Everything that the plan asks for has begun: whether to guard is all that there is to do, and nothing is learnt, recorded, detected,
-/// healed, enforced or under control.
-pub fn begun(controlled: bool) -> bool {
+/// Everything that the plan of a free run asks for has begun: notes whether to guard is all of it, and nothing is learnt, recorded, detected,
+/// healed or enforced.
+pub fn note_alone() -> bool {
     let alone = is_on()
         && is_short()
-        && !controlled
         && sink::observe() == Observe::Nothing
         && !(detect::is_on() || heal::is_on() || enforce::is_on());
     ALONE.store(u32::from(alone), Ordering::Relaxed);
