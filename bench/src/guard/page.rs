@@ -101,6 +101,16 @@ impl Guards {
                 let _ = writeln!(page, "\n{what}: {}.", names.join(", "));
             }
         }
+        // Who guards less alarms less.
+        for one in &shared {
+            if let Some(training) = one.training.as_ref().filter(|training| training.unsettled > 0) {
+                let (name, some, all) = (&one.name, training.unsettled, training.sites);
+                let _ = writeln!(
+                    page,
+                    "\nGuarded in part: {name}, {some} of {all} sites left alone, since training did not settle there."
+                );
+            }
+        }
     }
 
     fn table_2(&self, page: &mut String) {
